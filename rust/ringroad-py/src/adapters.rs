@@ -9,7 +9,7 @@ use ringroad_runtime::{CallKey, DType, Operation, Precision, Request};
 
 use crate::arguments::argument;
 use crate::array::{check_address, memory, Owner};
-use crate::calls::{precision, reduction, How};
+use crate::calls::{precision, reduction, CallOptions};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
 use crate::tensor::Tensor;
@@ -29,7 +29,7 @@ impl PyCommunicator {
         names: [&str; 2],
         addresses: [usize; 2],
         owner: Owner,
-        how: How<'_>,
+        how: CallOptions<'_>,
     ) -> PyResult<Py<PyAny>> {
         let Some(sides) = key.locate(self.0.rank(), self.0.size(), addresses).map_err(raise)? else {
             return Ok(py.NotImplemented());
@@ -66,7 +66,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm: None, precision: precision(wire, max_error)?, timeout, async_op };
+        let how = CallOptions { algorithm: None, precision: precision(wire, max_error)?, timeout, async_op };
         let mut key = match Operation::named(collective, root).map_err(raise)? {
             Operation::Barrier => return self.run(py, &mut Request::barrier(), how, None),
             operation => CallKey::new(operation, dtype, elements),
@@ -109,7 +109,7 @@ impl PyCommunicator {
         key.op = op;
         let names = ["input", "output"];
         let owner = Arc::new((input.clone().unbind(), output.clone().unbind()));
-        let how = How { algorithm: None, precision: precision(wire, max_error)?, timeout, async_op };
+        let how = CallOptions { algorithm: None, precision: precision(wire, max_error)?, timeout, async_op };
         self.run_at(py, key, factor, names, [from.address, to.address], owner, how)
     }
 
@@ -129,7 +129,7 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         let operation = Operation::message(direction, peer, Some(tag)).map_err(raise)?;
         let key = CallKey::new(operation, dtype, elements);
-        let how = How { algorithm: None, precision: Precision::Exact, timeout, async_op };
+        let how = CallOptions { algorithm: None, precision: Precision::Exact, timeout, async_op };
         self.run_at(py, key, 1.0, ["address"; 2], [address; 2], Arc::new(owner), how)
     }
 }

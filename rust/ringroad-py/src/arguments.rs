@@ -109,11 +109,11 @@ pub const ANY: i64 = PROC_NULL + 1;
 
 /// The rank at the other end of a message.
 #[derive(Clone, Copy)]
-pub struct Peer(pub Rank);
+pub struct PeerArgument(pub Rank);
 
 /// The rank from which a message is received; `None`: any.
 #[derive(Clone, Copy)]
-pub struct Source(pub Option<Rank>);
+pub struct SourceArgument(pub Option<Rank>);
 
 /// The tag of a message to be received; `None`: any.
 #[derive(Clone, Copy)]
@@ -124,29 +124,29 @@ pub fn number_of(peer: Rank) -> i64 {
     i64::try_from(peer).ok().filter(|_| peer != ringroad_runtime::PROC_NULL).unwrap_or(PROC_NULL)
 }
 
-impl<'py> Argument<'_, 'py> for Peer {
+impl<'py> Argument<'_, 'py> for PeerArgument {
     fn words() -> String {
         "a rank, which is a whole number from 0 on, or ringroad.PROC_NULL".to_owned()
     }
 
     fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         match object.extract()? {
-            PROC_NULL => Ok(Peer(ringroad_runtime::PROC_NULL)),
-            peer => Ok(Peer(Rank::try_from(peer).map_err(|_| no_number())?)),
+            PROC_NULL => Ok(PeerArgument(ringroad_runtime::PROC_NULL)),
+            peer => Ok(PeerArgument(Rank::try_from(peer).map_err(|_| no_number())?)),
         }
     }
 }
 
-impl<'py> Argument<'_, 'py> for Source {
+impl<'py> Argument<'_, 'py> for SourceArgument {
     fn words() -> String {
         "a rank, which is a whole number from 0 on, None, ringroad.ANY or ringroad.PROC_NULL".to_owned()
     }
 
     fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         if object.is_none() || object.extract::<i64>().is_ok_and(|number| number == ANY) {
-            return Ok(Source(None));
+            return Ok(SourceArgument(None));
         }
-        Peer::read(object).map(|Peer(peer)| Source(Some(peer)))
+        PeerArgument::read(object).map(|PeerArgument(peer)| SourceArgument(Some(peer)))
     }
 }
 

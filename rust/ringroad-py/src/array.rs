@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyTuple};
 use pyo3::PyTypeInfo;
-use ringroad_runtime::calls::call::Side;
+use ringroad_runtime::calls::call::MemorySpan;
 use ringroad_runtime::{DType, Memory, Opaque};
 
 use crate::arguments::shown;
@@ -196,13 +196,13 @@ impl<'py> Array<'py> {
 
     /// The array's memory, for one call. `owner` keeps the array alive.
     pub fn memory(&self, owner: Owner) -> Memory {
-        memory(Side { address: self.start, bytes: self.elements * self.dtype.size() }, owner)
+        memory(MemorySpan { address: self.start, bytes: self.elements * self.dtype.size() }, owner)
     }
 }
 
 /// The memory at an address that an adapter passed. `owner` keeps it alive.
-pub fn memory(side: Side, owner: Owner) -> Memory {
-    let Side { address, bytes } = side;
+pub fn memory(side: MemorySpan, owner: Owner) -> Memory {
+    let MemorySpan { address, bytes } = side;
     if bytes == 0 {
         return Memory::nothing();
     }
@@ -243,8 +243,8 @@ fn refuse_masked(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<()> 
 }
 
 /// Returns an error if this many bytes cannot be at this address. The message calls the address `name`.
-pub fn check_address(name: &str, side: Side) -> PyResult<()> {
-    let Side { address, bytes } = side;
+pub fn check_address(name: &str, side: MemorySpan) -> PyResult<()> {
+    let MemorySpan { address, bytes } = side;
     if bytes == 0 || (address > 0 && address.checked_add(bytes).is_some_and(|end| end <= isize::MAX as usize))
     {
         return Ok(());
@@ -309,14 +309,14 @@ fn name_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<String> {
 const OPAQUE: &[u8] = b"VSUMmbiufc";
 
 /// Memory that the other ranks of the host can read, or that belongs to a call, with NumPy's array interface.
-#[pyclass(frozen, module = "ringroad._native")]
-struct SharedMemory {
+#[pyclass(name = "SharedMemory", module = "ringroad._native", frozen)]
+struct PySharedMemory {
     memory: Memory,
     writable: bool,
 }
 
 #[pymethods]
-impl SharedMemory {
+impl PySharedMemory {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let interface = PyDict::new(py);
@@ -330,13 +330,13 @@ impl SharedMemory {
 
 /// A vector of the bytes of this memory.
 pub fn of_bytes(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
-    let memory = Bound::new(py, SharedMemory { memory, writable: true })?;
+    let memory = Bound::new(py, PySharedMemory { memory, writable: true })?;
     Numpy::get(py)?.as_array.bind(py).call1((memory,))
 }
 
 /// What `numpy.asarray` makes a read-only vector of, of the bytes of this memory.
 pub fn operand(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
-    Ok(Bound::new(py, SharedMemory { memory, writable: false })?.into_any())
+    Ok(Bound::new(py, PySharedMemory { memory, writable: false })?.into_any())
 }
 
 /// Makes an array of `shape` and `dtype` in the memory that `allocate` returns for its number of bytes.

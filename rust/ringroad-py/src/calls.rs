@@ -15,50 +15,50 @@ use crate::arguments::{argument, Argument};
 use crate::communicator::PyCommunicator;
 use crate::detached::Detached;
 use crate::errors::{raise, schedule_error};
-use crate::received::Outcome;
+use crate::received::CallOutcome;
 use crate::schedule::PySchedule;
 use crate::work::{duration, may_call, wait_until, PyWork};
 
 /// A schedule of the user's own, or the path of its file.
-pub enum Given<'py> {
+pub enum UserSchedule<'py> {
     Schedule(PyRef<'py, PySchedule>),
     File(PathBuf),
 }
 
-impl<'py> Argument<'_, 'py> for Given<'py> {
+impl<'py> Argument<'_, 'py> for UserSchedule<'py> {
     fn words() -> String {
         "a ringroad.Schedule or the path of its file".to_owned()
     }
 
     fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         match object.cast::<PySchedule>() {
-            Ok(schedule) => Ok(Given::Schedule(schedule.borrow())),
-            Err(_) => Ok(Given::File(object.extract()?)),
+            Ok(schedule) => Ok(UserSchedule::Schedule(schedule.borrow())),
+            Err(_) => Ok(UserSchedule::File(object.extract()?)),
         }
     }
 }
 
-impl Given<'_> {
+impl UserSchedule<'_> {
     fn member(self, py: Python<'_>) -> PyResult<Member> {
         match self {
-            Given::Schedule(schedule) => {
+            UserSchedule::Schedule(schedule) => {
                 let schedule = &schedule.0;
                 py.detach(|| algorithms::given::add(schedule)).map_err(schedule_error)
             }
-            Given::File(path) => py.detach(|| user_schedules::read(&path)).map_err(raise),
+            UserSchedule::File(path) => py.detach(|| user_schedules::read(&path)).map_err(raise),
         }
     }
 }
 
 /// The members of schedules of the user's own.
-pub fn members(py: Python<'_>, schedules: Vec<Given<'_>>) -> PyResult<Vec<Member>> {
+pub fn members(py: Python<'_>, schedules: Vec<UserSchedule<'_>>) -> PyResult<Vec<Member>> {
     schedules.into_iter().map(|given| given.member(py)).collect()
 }
 
 /// The argument `algorithm=` of a call.
 pub enum By<'py> {
     Name(PyBackedStr),
-    Given(Given<'py>),
+    Given(UserSchedule<'py>),
 }
 
 impl<'py> Argument<'_, 'py> for By<'py> {
@@ -69,7 +69,7 @@ impl<'py> Argument<'_, 'py> for By<'py> {
     fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         match object.extract() {
             Ok(name) => Ok(By::Name(name)),
-            Err(_) => Given::read(object).map(By::Given),
+            Err(_) => UserSchedule::read(object).map(By::Given),
         }
     }
 }
@@ -79,8 +79,8 @@ impl By<'_> {
     pub fn member(self, py: Python<'_>) -> PyResult<Member> {
         match self {
             By::Name(name) => match name.strip_prefix("file:") {
-                Some(path) => Given::File(path.into()).member(py),
-                None if name.contains(['/', '.']) => Given::File((*name).into()).member(py),
+                Some(path) => UserSchedule::File(path.into()).member(py),
+                None if name.contains(['/', '.']) => UserSchedule::File((*name).into()).member(py),
                 None => algorithms::find(&name).map_err(raise),
             },
             By::Given(given) => given.member(py),
@@ -89,7 +89,7 @@ impl By<'_> {
 }
 
 /// The keyword arguments that all calls take.
-pub struct How<'py> {
+pub struct CallOptions<'py> {
     pub algorithm: Option<By<'py>>,
     pub precision: Precision,
     pub timeout: Option<f64>,
@@ -131,10 +131,10 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         request: &mut Request,
-        how: How<'_>,
+        how: CallOptions<'_>,
         result: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        self.run_to(py, request, how, Outcome::Known(result))
+        self.run_to(py, request, how, CallOutcome::Known(result))
     }
 
     /// Makes a call. Returns its outcome, or with `async_op=True` its `Work`.
@@ -142,8 +142,8 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         request: &mut Request,
-        how: How<'_>,
-        outcome: Outcome,
+        how: CallOptions<'_>,
+        outcome: CallOutcome,
     ) -> PyResult<Py<PyAny>> {
         may_call()?;
         request.key.algorithm = how.algorithm.map(|by| by.member(py)).transpose()?;
@@ -204,7 +204,7 @@ impl PyCommunicator {
         self.run(
             py,
             &mut Request::barrier(),
-            How { algorithm: None, precision: Precision::Exact, timeout, async_op },
+            CallOptions { algorithm: None, precision: Precision::Exact, timeout, async_op },
             None,
         )
     }

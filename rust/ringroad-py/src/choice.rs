@@ -10,7 +10,7 @@ use crate::arguments::{argument, length};
 use crate::communicator::PyCommunicator;
 use crate::cost::{PyCostModel, COSTS};
 use crate::errors::raise;
-use crate::operation::Op;
+use crate::operation::OpArgument;
 use crate::profile::PyProfile;
 use crate::results::object;
 
@@ -36,14 +36,14 @@ impl PyCommunicator {
     ///     >>> (alone,) = ringroad.Communicator.in_process(1)
     ///     >>> alone.algorithm_for("allreduce", 1 << 20) == alone.explain("allreduce", 1 << 20).algorithm
     ///     True
-    #[pyo3(signature = (collective, bytes, *, dtype=None, op=Op::sum()), text_signature = "($self, collective, bytes, *, dtype=\"float32\", op=\"sum\")")]
+    #[pyo3(signature = (collective, bytes, *, dtype=None, op=OpArgument::sum()), text_signature = "($self, collective, bytes, *, dtype=\"float32\", op=\"sum\")")]
     fn algorithm_for(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = length)] bytes: u64,
         dtype: Option<Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: Op<'_>,
+        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
     ) -> PyResult<String> {
         let collective = collective.parse().map_err(raise)?;
         let (op, dtype) =
@@ -74,14 +74,14 @@ impl PyCommunicator {
     ///     >>> found = a.explain("allreduce", 1 << 20)
     ///     >>> found.algorithm == a.algorithm_for("allreduce", 1 << 20)
     ///     True
-    #[pyo3(signature = (collective, bytes, *, dtype=None, op=Op::sum()), text_signature = "($self, collective, bytes, *, dtype=\"float32\", op=\"sum\")")]
+    #[pyo3(signature = (collective, bytes, *, dtype=None, op=OpArgument::sum()), text_signature = "($self, collective, bytes, *, dtype=\"float32\", op=\"sum\")")]
     fn explain<'py>(
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = length)] bytes: u64,
         dtype: Option<Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: Op<'py>,
+        #[pyo3(from_py_with = argument)] op: OpArgument<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let collective = collective.parse().map_err(raise)?;
         let (op, dtype) =

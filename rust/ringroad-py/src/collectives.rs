@@ -6,18 +6,18 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::IntoPyObjectExt;
 use ringroad_core::Collective;
-use ringroad_runtime::calls::call::Side;
-use ringroad_runtime::communicator::Given;
+use ringroad_runtime::calls::call::MemorySpan;
+use ringroad_runtime::communicator::CallShape;
 use ringroad_runtime::{CallKey, DType, Function, Memory, Operation, Precision, Request};
 
 use crate::arguments::{argument, shown, Argument};
 use crate::array::{memory, Array, Owner};
-use crate::calls::{precision, By, How};
+use crate::calls::{precision, By, CallOptions};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
 use crate::number;
-use crate::operation::{Op, Reduction, PLAIN};
-use crate::received::{Landing, Outcome};
+use crate::operation::{OpArgument, UntypedReduction, PLAIN};
+use crate::received::{CallOutcome, Landing};
 
 /// From this many bytes on, input and output are kept alive separately.
 const APART: usize = 64 << 10;
@@ -30,7 +30,7 @@ pub struct OnArrays {
     pub key: CallKey,
     factor: f64,
     function: Option<Arc<dyn Function>>,
-    sides: [(Side, Owner); 2],
+    sides: [(MemorySpan, Owner); 2],
     result: Option<Py<PyAny>>,
     /// An output that is not C-contiguous.
     landing: Option<Landing>,
@@ -53,10 +53,10 @@ impl OnArrays {
     }
 
     /// What the call returns.
-    pub fn outcome(&self, py: Python<'_>) -> Outcome {
+    pub fn outcome(&self, py: Python<'_>) -> CallOutcome {
         match (&self.result, &self.number) {
-            (Some(result), Some((_, what))) => Outcome::Number(result.clone_ref(py), what),
-            (result, _) => Outcome::Known(result.as_ref().map(|result| result.clone_ref(py))),
+            (Some(result), Some((_, what))) => CallOutcome::Number(result.clone_ref(py), what),
+            (result, _) => CallOutcome::Known(result.as_ref().map(|result| result.clone_ref(py))),
         }
     }
 }
@@ -70,8 +70,8 @@ fn counted<'py>(array: Array<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array
 }
 
 /// The sides of a call with memory of its own.
-fn nothing() -> [(Side, Owner); 2] {
-    [(); 2].map(|()| (Side { address: 0, bytes: 0 }, Arc::new(()) as Owner))
+fn nothing() -> [(MemorySpan, Owner); 2] {
+    [(); 2].map(|()| (MemorySpan { address: 0, bytes: 0 }, Arc::new(()) as Owner))
 }
 
 impl PyCommunicator {
@@ -83,14 +83,14 @@ impl PyCommunicator {
         send: Option<&Bound<'_, PyAny>>,
         out: Option<&Bound<'_, PyAny>>,
         counts: Option<&Bound<'_, PyAny>>,
-        reduction: Reduction,
-        how: How<'_>,
+        reduction: UntypedReduction,
+        how: CallOptions<'_>,
     ) -> PyResult<Py<PyAny>> {
         // Usually the call ends before this function drops its share of the arrays. That share is then the last one, and
         // the arrays are released here, while the GIL is held.
         let read = [Array::input, Array::landing];
         let mut call = self.on_arrays(read, collective, send, out, counts, reduction)?;
-        let outcome = call.landing.take().map_or_else(|| call.outcome(py), Outcome::Written);
+        let outcome = call.landing.take().map_or_else(|| call.outcome(py), CallOutcome::Written);
         self.run_to(py, &mut call.request(py), how, outcome)
     }
 
@@ -103,7 +103,7 @@ impl PyCommunicator {
         send: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
         counts: Option<&Bound<'py, PyAny>>,
-        reduction: Reduction,
+        reduction: UntypedReduction,
     ) -> PyResult<OnArrays> {
         let rank = self.0.rank();
         let rows = counts.map(|counts| self.rows(collective, counts)).transpose()?;
@@ -157,7 +157,7 @@ impl PyCommunicator {
                 if let Some(out) = out {
                     given.check(send.dtype, (out.dtype, out.shape())).map_err(raise)?;
                 }
-                let Given { elements, counts, .. } = given;
+                let CallShape { elements, counts, .. } = given;
                 (send.dtype, elements, counts)
             }
             (_, _, Some(out)) => {
@@ -199,7 +199,7 @@ impl PyCommunicator {
         key: &mut CallKey,
         send: Option<Array<'_>>,
         out: Option<Array<'_>>,
-    ) -> PyResult<[(Side, Owner); 2]> {
+    ) -> PyResult<[(MemorySpan, Owner); 2]> {
         let address = |array: &Option<Array<'_>>| array.as_ref().map_or(0, Array::address);
         let addresses = [address(&send), address(&out)];
         let located = key.locate(self.0.rank(), self.0.size(), addresses).map_err(raise)?;
@@ -211,7 +211,7 @@ impl PyCommunicator {
         // Short arrays and overlapping arrays share one owner. A long input has its own, because other ranks may read it
         // after the call.
         let owner: Owner = Arc::new([send.as_ref().map(Array::object), out.as_ref().map(Array::object)]);
-        let lend = |side: Side, array: Option<Array<'_>>, owner: Owner| match array {
+        let lend = |side: MemorySpan, array: Option<Array<'_>>, owner: Owner| match array {
             Some(array) if side.bytes >= APART && !key.in_place => (side, Arc::new(array.object()) as Owner),
             _ => (side, owner),
         };
@@ -263,13 +263,13 @@ impl PyCommunicator {
     ///     array([11., 22.])
     ///     >>> work.result()
     ///     array([11., 22.])
-    #[pyo3(signature = (send, out=None, *, op=Op::sum(), factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, op=\"sum\", factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=False)")]
+    #[pyo3(signature = (send, out=None, *, op=OpArgument::sum(), factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, op=\"sum\", factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=False)")]
     fn allreduce(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: Op<'_>,
+        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] wire: Option<&str>,
@@ -277,7 +277,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
+        let how = CallOptions { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
         self.collective(py, Collective::Allreduce, Some(send), out, None, op.reduction(factor)?, how)
     }
 
@@ -308,14 +308,14 @@ impl PyCommunicator {
     ///     >>> work = a.reduce_scatter(np.array([1, 2, 3]), counts=[1, 2], async_op=True)
     ///     >>> b.reduce_scatter(np.array([10, 20, 30]), counts=[1, 2])
     ///     array([22, 33])
-    #[pyo3(signature = (send, out=None, *, counts=None, op=Op::sum(), factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, counts=None, op=\"sum\", factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=False)")]
+    #[pyo3(signature = (send, out=None, *, counts=None, op=OpArgument::sum(), factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, counts=None, op=\"sum\", factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=False)")]
     fn reduce_scatter(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
         counts: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: Op<'_>,
+        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] wire: Option<&str>,
@@ -323,7 +323,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
+        let how = CallOptions { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
         self.collective(py, Collective::ReduceScatter, Some(send), out, counts, op.reduction(factor)?, how)
     }
 
@@ -365,7 +365,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
+        let how = CallOptions { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
         self.collective(py, Collective::Allgather, Some(send), out, counts, PLAIN, how)
     }
 
@@ -402,7 +402,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
+        let how = CallOptions { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
         self.collective(py, Collective::Broadcast { root }, Some(array), Some(array), None, PLAIN, how)
     }
 
@@ -430,20 +430,20 @@ impl PyCommunicator {
     ///     array([11, 22])
     ///     >>> work.result() is None
     ///     True
-    #[pyo3(signature = (send, out=None, root=0, *, op=Op::sum(), factor=None, algorithm=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, root=0, *, op=\"sum\", factor=None, algorithm=None, timeout=None, async_op=False)")]
+    #[pyo3(signature = (send, out=None, root=0, *, op=OpArgument::sum(), factor=None, algorithm=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, root=0, *, op=\"sum\", factor=None, algorithm=None, timeout=None, async_op=False)")]
     fn reduce(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] op: Op<'_>,
+        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
+        let how = CallOptions { algorithm, precision: Precision::Exact, timeout, async_op };
         self.collective(py, Collective::Reduce { root }, Some(send), out, None, op.reduction(factor)?, how)
     }
 
@@ -485,7 +485,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
+        let how = CallOptions { algorithm, precision: Precision::Exact, timeout, async_op };
         self.collective(py, Collective::Gather { root }, Some(send), out, counts, PLAIN, how)
     }
 
@@ -529,7 +529,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
+        let how = CallOptions { algorithm, precision: Precision::Exact, timeout, async_op };
         self.collective(py, Collective::Scatter { root }, send, out, counts, PLAIN, how)
     }
 
@@ -575,7 +575,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
+        let how = CallOptions { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
         self.collective(py, Collective::Alltoall, Some(send), out, counts, PLAIN, how)
     }
 
@@ -604,19 +604,19 @@ impl PyCommunicator {
     ///     array([11, 22])
     ///     >>> work.result()
     ///     array([1, 2])
-    #[pyo3(signature = (send, out=None, *, op=Op::sum(), factor=None, algorithm=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, op=\"sum\", factor=None, algorithm=None, timeout=None, async_op=False)")]
+    #[pyo3(signature = (send, out=None, *, op=OpArgument::sum(), factor=None, algorithm=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, op=\"sum\", factor=None, algorithm=None, timeout=None, async_op=False)")]
     fn scan(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: Op<'_>,
+        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
+        let how = CallOptions { algorithm, precision: Precision::Exact, timeout, async_op };
         self.collective(py, Collective::Scan, Some(send), out, None, op.reduction(factor)?, how)
     }
 
@@ -647,19 +647,19 @@ impl PyCommunicator {
     ///     array(300)
     ///     >>> work.result() is None
     ///     True
-    #[pyo3(signature = (send, out=None, *, op=Op::sum(), factor=None, algorithm=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, op=\"sum\", factor=None, algorithm=None, timeout=None, async_op=False)")]
+    #[pyo3(signature = (send, out=None, *, op=OpArgument::sum(), factor=None, algorithm=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, op=\"sum\", factor=None, algorithm=None, timeout=None, async_op=False)")]
     fn exscan(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: Op<'_>,
+        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
+        let how = CallOptions { algorithm, precision: Precision::Exact, timeout, async_op };
         self.collective(py, Collective::Exscan, Some(send), out, None, op.reduction(factor)?, how)
     }
 }

@@ -10,7 +10,7 @@ use ringroad_runtime::kernels::wire::supports;
 use ringroad_runtime::DType;
 
 use crate::arguments::{argument, length, lengths};
-use crate::calls::{members, Given};
+use crate::calls::{members, UserSchedule};
 use crate::errors::raise;
 use crate::notebook::{hash, shown};
 use crate::results::object;
@@ -33,7 +33,7 @@ impl Compared {
         model: &CostModel,
         collective: &str,
         topology: TopologyArgument<'_>,
-        schedules: Vec<Given<'_>>,
+        schedules: Vec<UserSchedule<'_>>,
     ) -> PyResult<Compared> {
         let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
         let given = members(py, schedules)?;
@@ -220,7 +220,7 @@ impl PyCostModel {
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
         #[pyo3(from_py_with = length)] bytes: u64,
         #[pyo3(from_py_with = argument)] bit_identical: bool,
-        #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
+        #[pyo3(from_py_with = argument)] schedules: Vec<UserSchedule<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = Compared::new(py, &self.0, collective, topology, schedules)?;
         object(py, COSTS, &found.contest(&self.0).explain(bytes, !bit_identical))
@@ -294,7 +294,7 @@ impl PyCostModel {
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
         #[pyo3(from_py_with = lengths)] sizes: Vec<u64>,
-        #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
+        #[pyo3(from_py_with = argument)] schedules: Vec<UserSchedule<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = Compared::new(py, &self.0, collective, topology, schedules)?;
         object(py, COSTS, &found.contest(&self.0).overview(&sizes))
@@ -327,7 +327,7 @@ impl PyCostModel {
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
         #[pyo3(from_py_with = argument)] bit_identical: bool,
-        #[pyo3(from_py_with = argument)] schedules: Vec<Given<'_>>,
+        #[pyo3(from_py_with = argument)] schedules: Vec<UserSchedule<'_>>,
     ) -> PyResult<Vec<(u64, String)>> {
         let found = Compared::new(py, &self.0, collective, topology, schedules)?;
         let ranges = found.choice.selection(!bit_identical).table.ranges();

@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_core::units;
-use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, Scope, StoreSource, Values};
+use ringroad_runtime::config::{
+    AllowedValues, Config, ProfileSource, Scope, SettingEntry, StoreSource, ValueOrigin,
+};
 use ringroad_runtime::os::files;
-use ringroad_runtime::os::machine::Machine;
+use ringroad_runtime::os::machine::MachineReport;
 use ringroad_runtime::transport::ucx;
 use ringroad_runtime::{DType, ReduceOp};
 
@@ -18,7 +20,7 @@ use crate::errors::raise;
 
 /// One RINGROAD_* variable: its value and its meaning.
 #[pyclass(name = "Setting", module = "ringroad", frozen)]
-pub struct PySetting(Entry);
+pub struct PySetting(SettingEntry);
 
 #[pymethods]
 impl PySetting {
@@ -44,8 +46,8 @@ impl PySetting {
     #[getter]
     fn origin(&self) -> &str {
         match self.0.origin {
-            Origin::Default => "default",
-            Origin::Environment => "environment",
+            ValueOrigin::Default => "default",
+            ValueOrigin::Environment => "environment",
         }
     }
 
@@ -65,8 +67,8 @@ impl PySetting {
     #[getter]
     fn choices(&self) -> &[&str] {
         match self.0.setting.values {
-            Values::OneOf(names) => names,
-            Values::Words(_) => &[],
+            AllowedValues::OneOf(names) => names,
+            AllowedValues::Words(_) => &[],
         }
     }
 
@@ -184,7 +186,7 @@ pub fn reductions() -> BTreeMap<&'static str, Vec<&'static str>> {
 /// Returns what is known of this machine, and the numbers that were measured on others, as JSON.
 #[pyfunction]
 pub fn machine(py: Python<'_>) -> PyResult<String> {
-    let found = py.detach(Machine::detect);
+    let found = py.detach(MachineReport::detect);
     serde_json::to_string(&found).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 

@@ -5,26 +5,30 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use ringroad_runtime::{Called, DType, Memory, Message, Operation, Precision, Request, Work, PROC_NULL};
 
-use crate::arguments::{argument, AnyTag, Peer, Source};
+use crate::arguments::{argument, AnyTag, PeerArgument, SourceArgument};
 use crate::array::Array;
-use crate::calls::How;
+use crate::calls::CallOptions;
 use crate::communicator::PyCommunicator;
 use crate::detached::Detached;
 use crate::errors::raise;
-use crate::received::{described, Landing, Outcome};
+use crate::received::{described, CallOutcome, Landing};
 use crate::work::{duration, may_call, PyWork};
 
 /// How a message is sent or received.
-pub fn plainly<'py>(timeout: Option<f64>, async_op: bool) -> How<'py> {
-    How { algorithm: None, precision: Precision::Exact, timeout, async_op }
+pub fn plainly<'py>(timeout: Option<f64>, async_op: bool) -> CallOptions<'py> {
+    CallOptions { algorithm: None, precision: Precision::Exact, timeout, async_op }
 }
 
-fn sending(array: &Array<'_>, Peer(peer): Peer, tag: u32) -> Request {
+fn sending(array: &Array<'_>, PeerArgument(peer): PeerArgument, tag: u32) -> Request {
     let memory = array.memory(Arc::new(array.object()));
     Request::new(Operation::Send { peer, tag }, array.dtype, array.elements, memory, Memory::nothing())
 }
 
-fn receiving(array: &Array<'_>, Source(peer): Source, AnyTag(tag): AnyTag) -> PyResult<Request> {
+fn receiving(
+    array: &Array<'_>,
+    SourceArgument(peer): SourceArgument,
+    AnyTag(tag): AnyTag,
+) -> PyResult<Request> {
     let operation = Operation::message("recv", peer, tag).map_err(raise)?;
     let memory = array.memory(Arc::new(array.object()));
     let request = Request::new(operation, array.dtype, array.elements, Memory::nothing(), memory);
@@ -32,7 +36,7 @@ fn receiving(array: &Array<'_>, Source(peer): Source, AnyTag(tag): AnyTag) -> Py
 }
 
 /// A receive of a message of any length, into new memory.
-pub fn bringing(dtype: DType, Source(peer): Source, AnyTag(tag): AnyTag) -> Request {
+pub fn bringing(dtype: DType, SourceArgument(peer): SourceArgument, AnyTag(tag): AnyTag) -> Request {
     let operation = match peer {
         Some(PROC_NULL) => Operation::Receive { peer: PROC_NULL, tag: tag.unwrap_or(0) },
         _ => Operation::ReceiveAny { peer, tag },
@@ -44,7 +48,13 @@ pub fn bringing(dtype: DType, Source(peer): Source, AnyTag(tag): AnyTag) -> Requ
 
 impl PyCommunicator {
     /// Waits for a message.
-    fn coming(&self, py: Python<'_>, peer: Source, tag: AnyTag, timeout: Option<f64>) -> PyResult<Message> {
+    fn coming(
+        &self,
+        py: Python<'_>,
+        peer: SourceArgument,
+        tag: AnyTag,
+        timeout: Option<f64>,
+    ) -> PyResult<Message> {
         may_call()?;
         let timeout = duration(timeout)?;
         // Most messages of a task farm are there already.
@@ -66,7 +76,7 @@ impl PyCommunicator {
         [send, receive]: [Request; 2],
         timeout: Option<f64>,
         async_op: bool,
-        outcome: Outcome,
+        outcome: CallOutcome,
     ) -> PyResult<Py<PyAny>> {
         let timeout = duration(timeout)?;
         let [send, receive] = [send, receive].map(|request| Request { timeout, ..request });
@@ -113,7 +123,7 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] peer: Peer,
+        #[pyo3(from_py_with = argument)] peer: PeerArgument,
         #[pyo3(from_py_with = argument)] tag: u32,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
@@ -148,25 +158,25 @@ impl PyCommunicator {
     ///     >>> a.send(np.array([1, 2]), peer=1, tag=7)
     ///     >>> work.result(), work.message.source, work.message.tag
     ///     (array([1, 2]), 0, 7)
-    #[pyo3(signature = (out=None, peer=Source(None), tag=AnyTag(Some(0)), *, timeout=None, async_op=false), text_signature = "(self, out=None, peer=None, tag=0, *, timeout=None, async_op=False)")]
+    #[pyo3(signature = (out=None, peer=SourceArgument(None), tag=AnyTag(Some(0)), *, timeout=None, async_op=false), text_signature = "(self, out=None, peer=None, tag=0, *, timeout=None, async_op=False)")]
     fn recv(
         &self,
         py: Python<'_>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] peer: Source,
+        #[pyo3(from_py_with = argument)] peer: SourceArgument,
         #[pyo3(from_py_with = argument)] tag: AnyTag,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let Some(out) = out else {
             let mut request = bringing(DType::OF_BYTES, peer, tag);
-            return self.run_to(py, &mut request, plainly(timeout, async_op), Outcome::brought(false));
+            return self.run_to(py, &mut request, plainly(timeout, async_op), CallOutcome::brought(false));
         };
         let array = Array::landing(out, "out")?;
         let landing = Landing::new(out.clone().unbind(), &array);
         let mut request = receiving(&array, peer, tag)?;
         drop(array);
-        self.run_to(py, &mut request, plainly(timeout, async_op), Outcome::Received(landing))
+        self.run_to(py, &mut request, plainly(timeout, async_op), CallOutcome::Received(landing))
     }
 
     /// Sends an array to one rank and receives one from another, or the same, at the same time.
@@ -201,14 +211,14 @@ impl PyCommunicator {
     ///     ...         return comm.sendrecv(x, right, x, left)
     ///     ...     cluster.run(shift)
     ///     [array([2]), array([0]), array([1])]
-    #[pyo3(signature = (array, destination, out=None, source=Source(None), tag=0, *, recv_tag=None, timeout=None, async_op=false), text_signature = "(self, array, destination, out=None, source=None, tag=0, *, recv_tag=None, timeout=None, async_op=False)")]
+    #[pyo3(signature = (array, destination, out=None, source=SourceArgument(None), tag=0, *, recv_tag=None, timeout=None, async_op=false), text_signature = "(self, array, destination, out=None, source=None, tag=0, *, recv_tag=None, timeout=None, async_op=False)")]
     fn sendrecv(
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] destination: Peer,
+        #[pyo3(from_py_with = argument)] destination: PeerArgument,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] source: Source,
+        #[pyo3(from_py_with = argument)] source: SourceArgument,
         #[pyo3(from_py_with = argument)] tag: u32,
         #[pyo3(from_py_with = argument)] recv_tag: Option<AnyTag>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
@@ -224,8 +234,8 @@ impl PyCommunicator {
         let send = sending(&sent, destination, tag);
         let receive = receiving(&target, source, recv_tag.unwrap_or(AnyTag(Some(tag))))?;
         let outcome = match (out, source) {
-            (None, Source(Some(PROC_NULL))) => Outcome::Known(None),
-            _ => Outcome::Received(landing),
+            (None, SourceArgument(Some(PROC_NULL))) => CallOutcome::Known(None),
+            _ => CallOutcome::Received(landing),
         };
         self.exchange(py, [send, receive], timeout, async_op, outcome)
     }
@@ -251,11 +261,11 @@ impl PyCommunicator {
     ///     >>> a.send(np.arange(3), peer=1, tag=5)
     ///     >>> b.probe(tag=5).count
     ///     3
-    #[pyo3(signature = (peer=Source(None), tag=AnyTag(Some(0)), *, timeout=None), text_signature = "(self, peer=None, tag=0, *, timeout=None)")]
+    #[pyo3(signature = (peer=SourceArgument(None), tag=AnyTag(Some(0)), *, timeout=None), text_signature = "(self, peer=None, tag=0, *, timeout=None)")]
     fn probe<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] peer: Source,
+        #[pyo3(from_py_with = argument)] peer: SourceArgument,
         #[pyo3(from_py_with = argument)] tag: AnyTag,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -282,11 +292,11 @@ impl PyCommunicator {
     ///     >>> a.send(np.arange(3), peer=1)
     ///     >>> b.iprobe()
     ///     <Message of 3 int64 from rank 0 (tag 0)>
-    #[pyo3(signature = (peer=Source(None), tag=AnyTag(Some(0))), text_signature = "(self, peer=None, tag=0)")]
+    #[pyo3(signature = (peer=SourceArgument(None), tag=AnyTag(Some(0))), text_signature = "(self, peer=None, tag=0)")]
     fn iprobe<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] peer: Source,
+        #[pyo3(from_py_with = argument)] peer: SourceArgument,
         #[pyo3(from_py_with = argument)] tag: AnyTag,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let found = py.detach(|| self.0.glance(peer.0, tag.0)).map_err(raise)?;

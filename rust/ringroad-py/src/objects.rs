@@ -4,23 +4,23 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use ringroad_runtime::calls::call::Side;
+use ringroad_runtime::calls::call::MemorySpan;
 use ringroad_runtime::{DType, Memory, Opaque, Operation, Request};
 
-use crate::arguments::{argument, AnyTag, Peer, Source};
+use crate::arguments::{argument, AnyTag, PeerArgument, SourceArgument};
 use crate::array::memory;
 use crate::communicator::PyCommunicator;
 use crate::messages::{bringing, plainly};
-use crate::operation::Op;
-use crate::received::{pickled, Outcome};
+use crate::operation::OpArgument;
+use crate::received::{pickled, CallOutcome};
 
 /// The type as which an object is sent, so that it is no message for those that receive arrays of a type.
 const OBJECT: DType = DType::Opaque(&Opaque { bytes: 1, name: "bytes of an object" });
 
 /// The send of an object.
-fn sending(object: &Bound<'_, PyAny>, Peer(peer): Peer, tag: u32) -> PyResult<Request> {
+fn sending(object: &Bound<'_, PyAny>, PeerArgument(peer): PeerArgument, tag: u32) -> PyResult<Request> {
     let pickle = pickled(object)?;
-    let side = Side { address: pickle.as_bytes().as_ptr() as usize, bytes: pickle.as_bytes().len() };
+    let side = MemorySpan { address: pickle.as_bytes().as_ptr() as usize, bytes: pickle.as_bytes().len() };
     let input = memory(side, Arc::new(pickle.unbind()));
     Ok(Request::new(Operation::Send { peer, tag }, OBJECT, side.bytes, input, Memory::nothing()))
 }
@@ -198,7 +198,7 @@ impl PyCommunicator {
     fn send_object(
         &self,
         obj: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] peer: Peer,
+        #[pyo3(from_py_with = argument)] peer: PeerArgument,
         #[pyo3(from_py_with = argument)] tag: u32,
         #[pyo3(from_py_with = argument)] timeout: Timeout,
         #[pyo3(from_py_with = argument)] async_op: bool,
@@ -228,17 +228,17 @@ impl PyCommunicator {
     ///     >>> b.send_object(["any", "object"], peer=0, tag=3)
     ///     >>> a.recv_object(tag=3)
     ///     ['any', 'object']
-    #[pyo3(signature = (peer=Source(None), tag=AnyTag(Some(0)), *, timeout=None, async_op=false), text_signature = "(self, peer=None, tag=0, *, timeout=None, async_op=False)")]
+    #[pyo3(signature = (peer=SourceArgument(None), tag=AnyTag(Some(0)), *, timeout=None, async_op=false), text_signature = "(self, peer=None, tag=0, *, timeout=None, async_op=False)")]
     fn recv_object(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] peer: Source,
+        #[pyo3(from_py_with = argument)] peer: SourceArgument,
         #[pyo3(from_py_with = argument)] tag: AnyTag,
         #[pyo3(from_py_with = argument)] timeout: Timeout,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let mut request = bringing(OBJECT, peer, tag);
-        self.run_to(py, &mut request, plainly(timeout, async_op), Outcome::brought(true))
+        self.run_to(py, &mut request, plainly(timeout, async_op), CallOutcome::brought(true))
     }
 
     /// Sends a Python object to one rank and receives one from another, or the same, at the same time.
@@ -264,12 +264,12 @@ impl PyCommunicator {
     ///     >>> with ringroad.local(3) as cluster:
     ///     ...     cluster.run(lambda comm: comm.sendrecv_object(f"from {comm.rank}", (comm.rank + 1) % 3))
     ///     ['from 2', 'from 0', 'from 1']
-    #[pyo3(signature = (obj, destination, source=Source(None), tag=0, *, recv_tag=None, timeout=None, async_op=false), text_signature = "(self, obj, destination, source=None, tag=0, *, recv_tag=None, timeout=None, async_op=False)")]
+    #[pyo3(signature = (obj, destination, source=SourceArgument(None), tag=0, *, recv_tag=None, timeout=None, async_op=false), text_signature = "(self, obj, destination, source=None, tag=0, *, recv_tag=None, timeout=None, async_op=False)")]
     fn sendrecv_object(
         &self,
         obj: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] destination: Peer,
-        #[pyo3(from_py_with = argument)] source: Source,
+        #[pyo3(from_py_with = argument)] destination: PeerArgument,
+        #[pyo3(from_py_with = argument)] source: SourceArgument,
         #[pyo3(from_py_with = argument)] tag: u32,
         #[pyo3(from_py_with = argument)] recv_tag: Option<AnyTag>,
         #[pyo3(from_py_with = argument)] timeout: Timeout,
@@ -277,7 +277,7 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         let receive = bringing(OBJECT, source, recv_tag.unwrap_or(AnyTag(Some(tag))));
         let both = [sending(obj, destination, tag)?, receive];
-        self.exchange(obj.py(), both, timeout, async_op, Outcome::brought(true))
+        self.exchange(obj.py(), both, timeout, async_op, CallOutcome::brought(true))
     }
 
     /// Reduces several arrays over all ranks in one call. Every rank gets all results.
@@ -305,12 +305,12 @@ impl PyCommunicator {
     ///     >>> with ringroad.local(2) as cluster:
     ///     ...     cluster.run(lambda comm: comm.allreduce_coalesced([np.ones(2), [1, 2, 3]]))[0]
     ///     [array([2., 2.]), array([2, 4, 6])]
-    #[pyo3(signature = (arrays, out=None, *, op=Op::sum(), factor=None, algorithm=None, timeout=None), text_signature = "($self, arrays, out=None, *, op=\"sum\", factor=None, algorithm=None, timeout=None)")]
+    #[pyo3(signature = (arrays, out=None, *, op=OpArgument::sum(), factor=None, algorithm=None, timeout=None), text_signature = "($self, arrays, out=None, *, op=\"sum\", factor=None, algorithm=None, timeout=None)")]
     fn allreduce_coalesced<'py>(
         slf: &Bound<'py, Self>,
         arrays: Bound<'py, PyAny>,
         out: Option<Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: Op<'py>,
+        #[pyo3(from_py_with = argument)] op: OpArgument<'py>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         algorithm: Option<&Bound<'py, PyAny>>,
         #[pyo3(from_py_with = argument)] timeout: Timeout,

@@ -19,35 +19,35 @@ use crate::number::{self, Exactly};
 const LOCATING: [&str; 2] = ["minloc", "maxloc"];
 
 /// What a caller passes as `op=`; `None`: the sum.
-pub struct Op<'py>(Option<Bound<'py, PyAny>>);
+pub struct OpArgument<'py>(Option<Bound<'py, PyAny>>);
 
-impl<'py> Argument<'_, 'py> for Op<'py> {
+impl<'py> Argument<'_, 'py> for OpArgument<'py> {
     fn words() -> String {
         "the name of a reduction, a NumPy ufunc or a function of two arrays".to_owned()
     }
 
     fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyString>() || object.is_callable() {
-            return Ok(Op(Some(object.clone())));
+            return Ok(OpArgument(Some(object.clone())));
         }
         Err(PyTypeError::new_err(""))
     }
 }
 
 /// How a call reduces, before the type of its elements is known.
-pub struct Reduction {
+pub struct UntypedReduction {
     op: ReduceOp,
     pub factor: f64,
     own: Option<Py<PyAny>>,
 }
 
 /// The reduction of collectives that reduce nothing.
-pub const PLAIN: Reduction = Reduction { op: ReduceOp::Sum, factor: 1.0, own: None };
+pub const PLAIN: UntypedReduction = UntypedReduction { op: ReduceOp::Sum, factor: 1.0, own: None };
 
-impl<'py> Op<'py> {
+impl<'py> OpArgument<'py> {
     /// The default.
-    pub fn sum() -> Op<'py> {
-        Op(None)
+    pub fn sum() -> OpArgument<'py> {
+        OpArgument(None)
     }
 
     pub fn is_sum(&self) -> bool {
@@ -60,22 +60,22 @@ impl<'py> Op<'py> {
     }
 
     /// The reduction; `factor`: that of this rank's data.
-    pub fn reduction(self, factor: Option<f64>) -> PyResult<Reduction> {
+    pub fn reduction(self, factor: Option<f64>) -> PyResult<UntypedReduction> {
         let Some(object) = self.0 else {
-            return Ok(Reduction { factor: ReduceOp::Sum.factor(factor).map_err(raise)?, ..PLAIN });
+            return Ok(UntypedReduction { factor: ReduceOp::Sum.factor(factor).map_err(raise)?, ..PLAIN });
         };
         match object.extract::<&str>() {
             Ok(name) if !LOCATING.contains(&name) => {
                 let (op, factor) = calls::reduction(name, factor)?;
-                Ok(Reduction { op, factor, own: None })
+                Ok(UntypedReduction { op, factor, own: None })
             }
-            _ if factor.is_none() => Ok(Reduction { own: Some(object.unbind()), ..PLAIN }),
+            _ if factor.is_none() => Ok(UntypedReduction { own: Some(object.unbind()), ..PLAIN }),
             _ => Err(PyValueError::new_err("factor= goes with op='premul_sum' only")),
         }
     }
 }
 
-impl Op<'_> {
+impl OpArgument<'_> {
     /// How elements of this type are reduced: the name of a type, or for reductions of one's own what NumPy makes a dtype of.
     pub fn kind(self, dtype: &Bound<'_, PyAny>) -> PyResult<(ReduceOp, DType)> {
         let plain = match &self.0 {
@@ -100,7 +100,7 @@ impl Op<'_> {
     }
 }
 
-impl Reduction {
+impl UntypedReduction {
     /// Whether the user's own code performs it.
     pub fn is_own(&self) -> bool {
         self.own.is_some()

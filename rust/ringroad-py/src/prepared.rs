@@ -10,11 +10,11 @@ use ringroad_runtime::Request;
 
 use crate::arguments::argument;
 use crate::array::Array;
-use crate::calls::{precision, By, How};
+use crate::calls::{precision, By, CallOptions};
 use crate::collectives::OnArrays;
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
-use crate::operation::{Op, PLAIN};
+use crate::operation::{OpArgument, PLAIN};
 use crate::work::{duration, PyWork};
 
 /// A collective on certain arrays that is prepared once and started often: what `Communicator.prepare`
@@ -74,7 +74,7 @@ impl PyPreparedCall {
         let outcome = self.call.outcome(py);
         let mut request = Request { prepared: Some(self.prepared.clone()), ..self.call.request(py) };
         let precision = self.prepared.key.precision;
-        let how = How { algorithm: None, precision, timeout: self.timeout, async_op };
+        let how = CallOptions { algorithm: None, precision, timeout: self.timeout, async_op };
         let made = self.communicator.get().run_to(py, &mut request, how, outcome);
         let work = made.as_ref().ok().and_then(|made| made.bind(py).cast::<PyWork>().ok());
         self.set(work.map_or(Last::Nothing, |work| Last::Started(work.clone().unbind())));
@@ -176,7 +176,7 @@ impl PyCommunicator {
     ///     >>> x += 10
     ///     >>> call.start().result()
     ///     array([10, 11, 12])
-    #[pyo3(signature = (collective, send=None, out=None, *, counts=None, root=0, op=Op::sum(), factor=None, algorithm=None, wire=None, max_error=None, timeout=None), text_signature = "($self, collective, send=None, out=None, *, counts=None, root=0, op=\"sum\", factor=None, algorithm=None, wire=None, max_error=None, timeout=None)")]
+    #[pyo3(signature = (collective, send=None, out=None, *, counts=None, root=0, op=OpArgument::sum(), factor=None, algorithm=None, wire=None, max_error=None, timeout=None), text_signature = "($self, collective, send=None, out=None, *, counts=None, root=0, op=\"sum\", factor=None, algorithm=None, wire=None, max_error=None, timeout=None)")]
     fn prepare<'py>(
         slf: &Bound<'py, Self>,
         #[pyo3(from_py_with = argument)] collective: &str,
@@ -184,7 +184,7 @@ impl PyCommunicator {
         out: Option<&Bound<'py, PyAny>>,
         counts: Option<&Bound<'py, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] op: Op<'_>,
+        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] wire: Option<&str>,

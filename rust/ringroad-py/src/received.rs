@@ -103,7 +103,7 @@ impl Landing {
 }
 
 /// What a call returns.
-pub enum Outcome {
+pub enum CallOutcome {
     /// This, or nothing.
     Known(Option<Py<PyAny>>),
     /// What a message fills.
@@ -116,10 +116,10 @@ pub enum Outcome {
     Brought { is_object: bool, result: PyOnceLock<Py<PyAny>> },
 }
 
-impl Outcome {
+impl CallOutcome {
     /// What a message of unknown length brings.
-    pub fn brought(is_object: bool) -> Outcome {
-        Outcome::Brought { is_object, result: PyOnceLock::new() }
+    pub fn brought(is_object: bool) -> CallOutcome {
+        CallOutcome::Brought { is_object, result: PyOnceLock::new() }
     }
 
     /// What the call returns that has ended well, with this output. A receive has taken this message.
@@ -131,16 +131,18 @@ impl Outcome {
     ) -> PyResult<Option<Py<PyAny>>> {
         let came = message.filter(|message| message.source != PROC_NULL);
         match (self, came) {
-            (Outcome::Known(result), _) => Ok(result.as_ref().map(|result| result.clone_ref(py))),
-            (Outcome::Received(landing), Some(message)) => landing.result(py, message.bytes).map(Some),
-            (Outcome::Received(landing), None) => Ok(Some(landing.out.clone_ref(py))),
-            (Outcome::Written(landing), _) => landing.result(py, landing.elements * landing.bytes).map(Some),
-            (Outcome::Number(out, what), _) => {
+            (CallOutcome::Known(result), _) => Ok(result.as_ref().map(|result| result.clone_ref(py))),
+            (CallOutcome::Received(landing), Some(message)) => landing.result(py, message.bytes).map(Some),
+            (CallOutcome::Received(landing), None) => Ok(Some(landing.out.clone_ref(py))),
+            (CallOutcome::Written(landing), _) => {
+                landing.result(py, landing.elements * landing.bytes).map(Some)
+            }
+            (CallOutcome::Number(out, what), _) => {
                 out.call_method1(py, "fill", (number::result(&output(), what)?,))?;
                 Ok(Some(out.clone_ref(py)))
             }
-            (Outcome::Brought { .. }, None) => Ok(None),
-            (Outcome::Brought { is_object, result }, Some(message)) => {
+            (CallOutcome::Brought { .. }, None) => Ok(None),
+            (CallOutcome::Brought { is_object, result }, Some(message)) => {
                 let make = || match is_object {
                     true => unpickled(py, output()).map(Bound::unbind),
                     false => array_of(py, output(), message.dtype).map(Bound::unbind),
@@ -153,9 +155,9 @@ impl Outcome {
     /// Whether something is left to write when the call has ended.
     pub fn is_beside(&self) -> bool {
         match self {
-            Outcome::Received(landing) => landing.beside.is_some(),
-            Outcome::Written(_) | Outcome::Number(..) => true,
-            Outcome::Known(_) | Outcome::Brought { .. } => false,
+            CallOutcome::Received(landing) => landing.beside.is_some(),
+            CallOutcome::Written(_) | CallOutcome::Number(..) => true,
+            CallOutcome::Known(_) | CallOutcome::Brought { .. } => false,
         }
     }
 }

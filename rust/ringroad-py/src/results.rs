@@ -30,7 +30,7 @@ impl Error for Failed {
     }
 }
 
-type Made<'py> = Result<Bound<'py, PyAny>, Failed>;
+type MadeObject<'py> = Result<Bound<'py, PyAny>, Failed>;
 
 #[derive(Clone, Copy)]
 struct Maker<'a, 'py> {
@@ -38,7 +38,7 @@ struct Maker<'a, 'py> {
 }
 
 impl<'a, 'py> Maker<'a, 'py> {
-    fn plain<T: IntoPyObject<'py>>(self, value: T) -> Made<'py>
+    fn plain<T: IntoPyObject<'py>>(self, value: T) -> MadeObject<'py>
     where
         PyErr: From<T::Error>,
     {
@@ -70,7 +70,7 @@ struct Fields<'a, 'py> {
 
 macro_rules! plain {
     ($($method:ident: $type:ty,)*) => {$(
-        fn $method(self, value: $type) -> Made<'py> {
+        fn $method(self, value: $type) -> MadeObject<'py> {
             self.plain(value)
         }
     )*};
@@ -94,27 +94,27 @@ impl<'a, 'py> Serializer for Maker<'a, 'py> {
         serialize_bytes: &[u8],
     }
 
-    fn serialize_none(self) -> Made<'py> {
+    fn serialize_none(self) -> MadeObject<'py> {
         Ok(self.module.py().None().into_bound(self.module.py()))
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Made<'py> {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> MadeObject<'py> {
         value.serialize(self)
     }
 
-    fn serialize_unit(self) -> Made<'py> {
+    fn serialize_unit(self) -> MadeObject<'py> {
         self.serialize_none()
     }
 
-    fn serialize_unit_struct(self, _: &'static str) -> Made<'py> {
+    fn serialize_unit_struct(self, _: &'static str) -> MadeObject<'py> {
         self.serialize_none()
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Made<'py> {
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> MadeObject<'py> {
         self.serialize_str(variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Made<'py> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> MadeObject<'py> {
         value.serialize(self)
     }
 
@@ -124,7 +124,7 @@ impl<'a, 'py> Serializer for Maker<'a, 'py> {
         _: u32,
         variant: &'static str,
         value: &T,
-    ) -> Made<'py> {
+    ) -> MadeObject<'py> {
         let mut fields = self.fields(None);
         SerializeMap::serialize_entry(&mut fields, variant, value)?;
         SerializeMap::end(fields)
@@ -184,7 +184,7 @@ impl<'py> SerializeSeq for Items<'_, 'py> {
         Ok(())
     }
 
-    fn end(self) -> Made<'py> {
+    fn end(self) -> MadeObject<'py> {
         Ok(PyList::new(self.maker.module.py(), self.items)?.into_any())
     }
 }
@@ -197,7 +197,7 @@ impl<'py> SerializeTuple for Items<'_, 'py> {
         SerializeSeq::serialize_element(self, value)
     }
 
-    fn end(self) -> Made<'py> {
+    fn end(self) -> MadeObject<'py> {
         Ok(PyTuple::new(self.maker.module.py(), self.items)?.into_any())
     }
 }
@@ -216,7 +216,7 @@ impl<'py> SerializeMap for Fields<'_, 'py> {
         Ok(self.fields.set_item(key, value.serialize(self.maker)?)?)
     }
 
-    fn end(self) -> Made<'py> {
+    fn end(self) -> MadeObject<'py> {
         match self.class {
             Some(class) => Ok(class.call((), Some(&self.fields))?),
             None => Ok(self.fields.into_any()),
@@ -232,7 +232,7 @@ impl<'py> SerializeStruct for Fields<'_, 'py> {
         SerializeMap::serialize_entry(self, key, value)
     }
 
-    fn end(self) -> Made<'py> {
+    fn end(self) -> MadeObject<'py> {
         SerializeMap::end(self)
     }
 }

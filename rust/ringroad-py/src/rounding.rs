@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use ringroad_runtime::calls::call::Side;
+use ringroad_runtime::calls::call::MemorySpan;
 use ringroad_runtime::kernels;
 use ringroad_runtime::DType;
 
@@ -37,7 +37,7 @@ pub fn round_raw(
         return Err(PyTypeError::new_err(format!("{dtype} is always sent exactly")));
     }
     let bytes = elements.saturating_mul(dtype.size());
-    check_address("address", Side { address, bytes })?;
+    check_address("address", MemorySpan { address, bytes })?;
     if bytes > 0 {
         // SAFETY: the caller, `ringroad.torch`, passes the address of a tensor of this length, which it keeps alive, and
         // which nobody else uses meanwhile.

@@ -79,7 +79,7 @@ pub fn processes_here(py: Python<'_>) -> PyResult<Vec<(u32, char, Option<String>
 }
 
 /// What a process answers, why it does not, and whether it has certainly ended.
-type Heard = (Option<String>, Option<String>, bool);
+type ProcessAnswer = (Option<String>, Option<String>, bool);
 
 /// Asks processes how their communicators stand.
 ///
@@ -101,7 +101,7 @@ pub fn ask_status(
     #[pyo3(from_py_with = argument)] handles: Vec<String>,
     #[pyo3(from_py_with = argument)] members: bool,
     #[pyo3(from_py_with = argument)] within: f64,
-) -> PyResult<Vec<Heard>> {
+) -> PyResult<Vec<ProcessAnswer>> {
     let (secret, within) = (secret()?, seconds(within)?);
     let parsed: Result<Vec<Handle>, String> = handles.iter().map(|handle| Handle::parse(handle)).collect();
     let handles = parsed.map_err(PyValueError::new_err)?;

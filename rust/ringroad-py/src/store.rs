@@ -87,20 +87,20 @@ impl PyFileStore {
 #[pyclass(name = "TcpStore", module = "ringroad", frozen)]
 pub struct PyTcpStore(Arc<JobStore>);
 
-pub enum Ports {
+pub enum StorePorts {
     One(u16),
     Several(Vec<u16>),
 }
 
-impl Argument<'_, '_> for Ports {
+impl Argument<'_, '_> for StorePorts {
     fn words() -> String {
         "a port or a list of ports, each from 0 to 65535".to_owned()
     }
 
     fn read(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         match Vec::read(object) {
-            Ok(ports) => Ok(Ports::Several(ports)),
-            Err(_) => Ok(Ports::One(object.extract()?)),
+            Ok(ports) => Ok(StorePorts::Several(ports)),
+            Err(_) => Ok(StorePorts::One(object.extract()?)),
         }
     }
 }
@@ -112,7 +112,7 @@ impl PyTcpStore {
     fn new(
         py: Python<'_>,
         #[pyo3(from_py_with = argument)] host: String,
-        #[pyo3(from_py_with = argument)] port: Ports,
+        #[pyo3(from_py_with = argument)] port: StorePorts,
         #[pyo3(from_py_with = argument)] rank: usize,
         #[pyo3(from_py_with = argument)] job: &str,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
@@ -121,8 +121,8 @@ impl PyTcpStore {
         let config = Config::from_arguments(settings.unwrap_or_default()).map_err(raise)?;
         let timeout = duration(timeout)?.unwrap_or(config.timeout);
         let ports = match port {
-            Ports::One(port) => vec![port],
-            Ports::Several(ports) => ports,
+            StorePorts::One(port) => vec![port],
+            StorePorts::Several(ports) => ports,
         };
         let place = JobPlace { host, ports, job: job.to_owned() };
         let secret = config.secret.as_ref().map(Secret::reveal);

@@ -33,7 +33,7 @@ type Describe = unsafe extern "C" fn(*mut c_void, *mut Described) -> c_int;
 
 /// DLPack's table of functions. Those that are never called have no type here.
 #[repr(C)]
-struct Exchange {
+struct DlpackExchange {
     major: u32,
     minor: u32,
     older: *const c_void,
@@ -130,7 +130,7 @@ unsafe fn block(found: &Described) -> Option<Tensor> {
 fn describer(py: Python<'_>) -> PyResult<Describer> {
     let of = py.import("torch")?.getattr("Tensor")?.cast_into::<PyType>()?;
     let capsule = of.getattr("__dlpack_c_exchange_api__")?.cast_into::<PyCapsule>()?;
-    let exchange = capsule.pointer_checked(Some(c"dlpack_exchange_api"))?.cast::<Exchange>();
+    let exchange = capsule.pointer_checked(Some(c"dlpack_exchange_api"))?.cast::<DlpackExchange>();
     // SAFETY: by DLPack's specification a capsule of this name holds this table while the type exists.
     let (major, describe) = unsafe { (exchange.as_ref().major, exchange.as_ref().describe) };
     match describe.filter(|_| major == MAJOR) {

@@ -62,7 +62,7 @@ type Properties = (usize, usize, f64, f64, f64, f64);
 /// Examples or names, and what they are.
 type Listed = Vec<(&'static str, String)>;
 /// (hops, latency, shares of links).
-type Route = (usize, f64, Vec<(usize, f64)>);
+type RouteTuple = (usize, f64, Vec<(usize, f64)>);
 
 #[pymethods]
 impl PyTopology {
@@ -559,7 +559,7 @@ impl PyTopology {
         &self,
         #[pyo3(from_py_with = argument)] source: usize,
         #[pyo3(from_py_with = argument)] destination: usize,
-    ) -> PyResult<Route> {
+    ) -> PyResult<RouteTuple> {
         let route = Routes::new(&self.0).route(source, destination);
         let route = route.map_err(|e| raise(Error::Topology(e.to_string())))?;
         Ok((route.hops, route.latency, route.shares.clone()))

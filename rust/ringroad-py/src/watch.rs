@@ -50,7 +50,7 @@ pub fn beside<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send
 }
 
 /// A search calls this after each look at all pairs, and ends if it returns false.
-pub type GoOn<'a> = &'a mut dyn FnMut(&Progress) -> bool;
+pub type SearchCallback<'a> = &'a mut dyn FnMut(&Progress) -> bool;
 
 /// Runs a search until it ends by itself, `budget` seconds have passed, or `progress` or a signal handler raises.
 pub fn watched<T: Send>(
@@ -58,7 +58,7 @@ pub fn watched<T: Send>(
     gap: f64,
     budget: Option<f64>,
     progress: Option<Py<PyAny>>,
-    search: impl FnOnce(GoOn<'_>) -> T + Send,
+    search: impl FnOnce(SearchCallback<'_>) -> T + Send,
 ) -> PyResult<T> {
     if !(0.0..1.0).contains(&gap) {
         return Err(PyValueError::new_err(format!("gap is a fraction from 0 to 1, not {gap}")));

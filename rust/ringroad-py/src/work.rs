@@ -11,7 +11,7 @@ use crate::arguments::{argument, number_of, shown};
 use crate::communicator::missing;
 use crate::detached::Detached;
 use crate::errors::{raise, timeout};
-use crate::received::{described, Outcome};
+use crate::received::{described, CallOutcome};
 
 /// The time between two checks for Ctrl-C and other signals.
 pub const SLICE: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ pub const SLICE: Duration = Duration::from_millis(100);
 pub struct PyWork {
     pub work: Detached<Work>,
     /// What the call returns, once it has ended.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
 }
 
 thread_local! {

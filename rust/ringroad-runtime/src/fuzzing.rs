@@ -5,18 +5,18 @@ use ringroad_core::algorithms::find;
 use ringroad_core::cost::ScheduleCost;
 use ringroad_core::{Collective, Rank, Topology, Wire};
 
-use crate::bootstrap::neighbourhood::{self, LocalRanks};
+use crate::bootstrap::neighbourhood::{self, OpenedRanks};
 use crate::bootstrap::{compare, identity, open, read_place, seal, unpack, End, EndpointInfo, Handle};
-use crate::choice::agreement::{self, Shared};
+use crate::choice::agreement::{self, SharedChoices};
 use crate::choice::options::Options;
-use crate::choice::schedule_cache::{checksum, kept, Header, Key, Known, KIND};
+use crate::choice::schedule_cache::{checksum, kept, Header, KnownSchedule, ScheduleKey, KIND};
 use crate::config::Config;
 use crate::kernels::dtype::DType;
 use crate::kernels::wire::scalar;
 use crate::kernels::InstructionSet;
 use crate::network::DiscoveryReport;
 use crate::transport::notice::Notice;
-use crate::transport::shared::Offer;
+use crate::transport::shared::MemoryOffer;
 use crate::transport::tcp;
 
 const RANKS: usize = 4;
@@ -86,7 +86,7 @@ fn handle(content: &[u8]) {
 fn endpoints() -> Vec<EndpointInfo> {
     let endpoint = |rank: Rank| {
         let host = if rank < RANKS - 1 { "a" } else { "b" };
-        let memory = Some(Offer { host: host.to_owned(), ..Offer::default() });
+        let memory = Some(MemoryOffer { host: host.to_owned(), ..MemoryOffer::default() });
         let (host, pid_space) = (host.to_owned(), host.to_owned());
         EndpointInfo { rank, ranks: RANKS, host, pid_space, memory, cores: 1, ..EndpointInfo::default() }
     };
@@ -96,7 +96,7 @@ fn endpoints() -> Vec<EndpointInfo> {
 fn local(content: &[u8]) {
     let endpoints = endpoints();
     if let Ok(around) = neighbourhood::read(1, content, &endpoints) {
-        let all: Vec<LocalRanks> = vec![around.local; RANKS];
+        let all: Vec<OpenedRanks> = vec![around.local; RANKS];
         assert!(all[0].keys().all(|rank| [0, 2].contains(rank)));
         assert!(RANKS.is_multiple_of(neighbourhood::per_host(&all)));
     }
@@ -104,7 +104,7 @@ fn local(content: &[u8]) {
 
 fn choices(content: &[u8]) {
     let Ok(Ok(choices)) = agreement::read(content, RANKS, RANKS) else { return };
-    let text = serde_json::to_vec(&Shared::Ok(choices.clone())).unwrap();
+    let text = serde_json::to_vec(&SharedChoices::Ok(choices.clone())).unwrap();
     assert!(agreement::read(&text, RANKS, RANKS).unwrap().is_ok_and(|again| again == choices));
     for collective in Collective::ALL {
         for bytes in [0, 1 << 10, 1 << 40] {
@@ -152,9 +152,9 @@ pub fn connections() -> Vec<Vec<u8>> {
     said.chain(greetings).collect()
 }
 
-fn key() -> (Topology, Key) {
+fn key() -> (Topology, ScheduleKey) {
     let topology = Topology::parse("without(torus:2x4, 0-1)").unwrap();
-    let key = Key::for_member(&topology, find("bfb").unwrap(), Collective::Allreduce);
+    let key = ScheduleKey::for_member(&topology, find("bfb").unwrap(), Collective::Allreduce);
     (topology, key)
 }
 
@@ -174,8 +174,10 @@ pub fn cache(bytes: &[u8]) {
 pub fn cached() -> Vec<u8> {
     let (topology, key) = key();
     let schedule = find("bfb").unwrap().build(&topology, Collective::Allreduce).unwrap();
-    let known =
-        Known { cost: ScheduleCost::of_schedule(&schedule, &topology).unwrap(), digest: schedule.digest() };
+    let known = KnownSchedule {
+        cost: ScheduleCost::of_schedule(&schedule, &topology).unwrap(),
+        digest: schedule.digest(),
+    };
     let first = serde_json::to_string(&Header { key, known }).unwrap();
     format!("{first}\n{}", schedule.to_json()).into_bytes()
 }
@@ -186,5 +188,5 @@ pub fn chosen() -> Vec<u8> {
     let choices =
         agreement::choose(&endpoints(), &Config::default(), &options, RANKS, &DiscoveryReport::default())
             .unwrap();
-    serde_json::to_vec(&Shared::Ok(choices)).unwrap()
+    serde_json::to_vec(&SharedChoices::Ok(choices)).unwrap()
 }

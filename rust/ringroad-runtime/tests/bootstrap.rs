@@ -17,8 +17,8 @@ use ringroad_runtime::bootstrap::{
 };
 use ringroad_runtime::communicator::Means;
 use ringroad_runtime::config::{
-    Algorithms, Between, Budget, Config, Debug, Devices, Origin, ProfileSource, Signal, StoreSource,
-    TopologySource, TransportKind, Within, SETTINGS,
+    Algorithms, Between, Budget, Config, Debug, Devices, ProfileSource, Signal, StoreSource, TopologySource,
+    TransportKind, ValueOrigin, Within, SETTINGS,
 };
 use ringroad_runtime::{Communicator, Error, Options};
 
@@ -818,7 +818,7 @@ fn defaults_are_those_of_the_table() {
     for (entry, setting) in config.entries().iter().zip(SETTINGS) {
         assert_eq!(
             (entry.setting, entry.origin, entry.value.as_deref()),
-            (setting, Origin::Default, setting.default)
+            (setting, ValueOrigin::Default, setting.default)
         );
     }
 }
@@ -904,7 +904,7 @@ fn values_are_read() {
     assert_eq!(read(&[("RINGROAD_TOPOLOGY", "off")]).unwrap().topology, TopologySource::Off);
     assert_eq!(read(&[("RINGROAD_TOPOLOGY", "auto")]).unwrap().topology, TopologySource::Auto);
     assert!(config.warnings.is_empty());
-    assert!(config.entries().iter().all(|entry| entry.origin == Origin::Environment));
+    assert!(config.entries().iter().all(|entry| entry.origin == ValueOrigin::Environment));
     let ports = read(&[("RINGROAD_NET_DEVICES", "per-port: mlx5_0:1, eth0 ,eth0")]).unwrap();
     assert_eq!(ports.devices_of_ports(), ["mlx5_0:1", "eth0", "eth0"]);
     assert_eq!(ports.devices_of_all(), None);
@@ -916,7 +916,7 @@ fn values_are_read() {
 fn what_is_empty_is_not_set() {
     let config = read(&[("RINGROAD_TIMEOUT", " "), ("RINGROAD_SECRET", "")]).unwrap();
     assert!(config.secret.is_none());
-    assert!(config.entries().iter().all(|entry| entry.origin == Origin::Default));
+    assert!(config.entries().iter().all(|entry| entry.origin == ValueOrigin::Default));
 }
 
 fn names(algorithms: &Algorithms, collective: Collective) -> Vec<String> {

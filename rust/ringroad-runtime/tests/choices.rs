@@ -11,7 +11,7 @@ use common::{config, each, float, group_with, patient, watch, Means, SLOW};
 use ringroad_core::cost::{CostModel, Measurement, Origin, Rule, SwitchTable};
 use ringroad_core::random::Random;
 use ringroad_core::{algorithms, Bytes, Collective, Topology};
-use ringroad_runtime::choice::choices::{Choices, Lowering, Wishes};
+use ringroad_runtime::choice::choices::{Choices, LoweringSettings, Wishes};
 use ringroad_runtime::choice::profile::{Profile, Site};
 use ringroad_runtime::config::{Algorithms, Config};
 use ringroad_runtime::os::machine::cache::CacheMode;
@@ -182,8 +182,12 @@ fn one_order_on_many_ranks() {
         let algorithms = Algorithms::parse(algorithms).unwrap();
         let wishes = Wishes { algorithms, size_invariant: true, ..Wishes::default() };
         let place = Site::from_endpoints(&[], 1, &topology);
-        let lowering =
-            Lowering { segment: 1 << 16, part: usize::MAX, two_areas: true, cache: CacheMode::Shared };
+        let lowering = LoweringSettings {
+            segment: 1 << 16,
+            part: usize::MAX,
+            two_areas: true,
+            cache: CacheMode::Shared,
+        };
         let choices =
             Choices::make(topology.clone(), CostModel::default(), lowering, place, &wishes).unwrap();
         let names = REDUCING
@@ -512,7 +516,8 @@ fn choices_are_explained() {
 
 fn made(topology: &Topology, wishes: &Wishes) -> Choices {
     let place = Site::from_endpoints(&[], 1, topology);
-    let lowering = Lowering { segment: 1 << 19, part: usize::MAX, two_areas: true, cache: CacheMode::Shared };
+    let lowering =
+        LoweringSettings { segment: 1 << 19, part: usize::MAX, two_areas: true, cache: CacheMode::Shared };
     Choices::make(topology.clone(), CostModel::default(), lowering, place, wishes).unwrap()
 }
 

@@ -16,7 +16,9 @@ use ringroad_core::{algorithms, Collective, Rank, Topology};
 use ringroad_runtime::config::Config;
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::tcp::{TcpSettings, TcpTransport};
-use ringroad_runtime::transport::{Carrier, Event, Failure, Kind, Lack, Posted, RequestId, Tag, Transport};
+use ringroad_runtime::transport::{
+    Carrier, Event, Failure, Lack, MessageKind, Posted, RequestId, Tag, Transport,
+};
 use ringroad_runtime::{Communicator, DType, Options, ReduceOp};
 
 /// More time than anything here takes. A test that waits this long fails.
@@ -107,7 +109,7 @@ impl Group {
 }
 
 fn tag(source: Rank, sequence: u32, message: u32) -> Tag {
-    Tag { source, kind: Kind::Collective, sequence, message, check: 5 }
+    Tag { source, kind: MessageKind::Collective, sequence, message, check: 5 }
 }
 
 fn pattern(size: usize, seed: u32) -> Vec<u8> {

@@ -14,7 +14,7 @@ use ringroad_core::Topology;
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::ucx::{UcxSettings, UcxTransport};
 use ringroad_runtime::transport::{
-    Carrier, Event, Failure, Kind, Lack, Posted, RequestId, Tag, Transport, TransportError,
+    Carrier, Event, Failure, Lack, MessageKind, Posted, RequestId, Tag, Transport, TransportError,
 };
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use ucx_sys::{load, LoadOptions};
@@ -530,12 +530,12 @@ fn strangers(peer: &mut Peer) {
     peer.inspect = true;
     if peer.rank == 1 {
         let ghost = Tag { source: 77, ..tag };
-        for tag in [ghost, Tag { kind: Kind::Control, ..ghost }, Tag { source: 0, ..tag }] {
+        for tag in [ghost, Tag { kind: MessageKind::Control, ..ghost }, Tag { source: 0, ..tag }] {
             peer.send_as(tag, 100_000);
         }
         peer.send_bytes(tag, &[1]);
         peer.until_barrier("heard");
-        peer.send_as(Tag { kind: Kind::Control, ..tag }, 2 << 20);
+        peer.send_as(Tag { kind: MessageKind::Control, ..tag }, 2 << 20);
         peer.until_barrier("refused");
     } else {
         peer.until("a message is seen", |peer| peer.transport.oldest_unexpected().is_some());
@@ -675,7 +675,7 @@ impl Peer {
 
     /// `send` and `receive` fill in the source.
     fn tag(&self, sequence: u32, message: u32, check: u32) -> Tag {
-        Tag { source: 1, kind: Kind::Collective, sequence, message, check }
+        Tag { source: 1, kind: MessageKind::Collective, sequence, message, check }
     }
 
     /// Messages take the ports in turn. A single message does not use the device of the notices.

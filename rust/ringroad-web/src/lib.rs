@@ -12,7 +12,7 @@ use ringroad_core::{units, Action, Bytes, Collective, Schedule, Topology};
 use serde_json::{json, Value};
 use wasm_bindgen::prelude::*;
 
-type Made<T> = Result<T, JsError>;
+type WebResult<T> = Result<T, JsError>;
 
 const MOST_BYTES: Bytes = 1 << 50;
 
@@ -39,7 +39,7 @@ pub fn catalogue() -> String {
 
 /// Reads a number of bytes, such as `64KiB`.
 #[wasm_bindgen(js_name = readBytes)]
-pub fn read_bytes(text: &str) -> Made<f64> {
+pub fn read_bytes(text: &str) -> WebResult<f64> {
     match units::bytes(text).map_err(raise)? {
         bytes if bytes > MOST_BYTES => Err(raise("the vector is too long; write at most 1024T")),
         bytes => Ok(bytes as f64),
@@ -53,19 +53,19 @@ pub struct WebTopology(Topology);
 #[wasm_bindgen(js_class = Topology)]
 impl WebTopology {
     /// Reads a spec, such as `torus:8x8`.
-    pub fn parse(spec: &str) -> Made<WebTopology> {
+    pub fn parse(spec: &str) -> WebResult<WebTopology> {
         Topology::parse(spec).map(WebTopology).map_err(raise)
     }
 
     /// Reads the JSON of a network, as `ringroad topology --save net.json` writes it.
     #[wasm_bindgen(js_name = fromJson)]
-    pub fn from_json(text: &str) -> Made<WebTopology> {
+    pub fn from_json(text: &str) -> WebResult<WebTopology> {
         serde_json::from_str(text).map(WebTopology).map_err(raise)
     }
 
     /// The network as JSON, which the command line reads.
     #[wasm_bindgen(js_name = toJson)]
-    pub fn to_json(&self) -> Made<String> {
+    pub fn to_json(&self) -> WebResult<String> {
         serde_json::to_string(&self.0).map_err(raise)
     }
 
@@ -82,7 +82,7 @@ impl WebTopology {
     }
 
     /// The network without all links between these pairs of nodes, in both directions. The array has the ends in turn.
-    pub fn without(&self, ends: Vec<usize>) -> Made<WebTopology> {
+    pub fn without(&self, ends: Vec<usize>) -> WebResult<WebTopology> {
         let pairs: Vec<(usize, usize)> = ends.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         self.0.without_links(&pairs).map(WebTopology).map_err(raise)
     }
@@ -98,16 +98,20 @@ impl WebTopology {
     }
 }
 
-/// The coefficients of the cost model.
-#[wasm_bindgen]
-pub struct Model(CostModel);
+/// The coefficients of the cost model; `Model` in JavaScript.
+#[wasm_bindgen(js_name = Model)]
+pub struct WebModel(CostModel);
 
-#[wasm_bindgen]
-impl Model {
+#[wasm_bindgen(js_class = Model)]
+impl WebModel {
     /// The default model, with the coefficients that are given: seconds to start a step, seconds for each hop, and bytes
     /// per second of every link.
     #[wasm_bindgen(constructor)]
-    pub fn new(step_latency: Option<f64>, hop_latency: Option<f64>, bandwidth: Option<f64>) -> Made<Model> {
+    pub fn new(
+        step_latency: Option<f64>,
+        hop_latency: Option<f64>,
+        bandwidth: Option<f64>,
+    ) -> WebResult<WebModel> {
         let valid = |value: Option<f64>| value.is_none_or(|value| value.is_finite() && value >= 0.0);
         if !valid(step_latency) || !valid(hop_latency) {
             return Err(raise("latencies must be 0 or more seconds"));
@@ -117,33 +121,33 @@ impl Model {
         }
         let default = CostModel::default();
         let step_latency = step_latency.unwrap_or(default.step_latency);
-        Ok(Model(CostModel { step_latency, hop_latency, bandwidth, ..default }))
+        Ok(WebModel(CostModel { step_latency, hop_latency, bandwidth, ..default }))
     }
 }
 
-/// All algorithms for a collective on a network, with their costs.
-#[wasm_bindgen]
-pub struct Contest {
+/// All algorithms for a collective on a network, with their costs; `Contest` in JavaScript.
+#[wasm_bindgen(js_name = Contest)]
+pub struct WebContest {
     topology: Topology,
     collective: Collective,
     /// The latest model, and the candidates by it.
     latest: Option<(CostModel, Vec<Candidate>)>,
 }
 
-#[wasm_bindgen]
-impl Contest {
+#[wasm_bindgen(js_class = Contest)]
+impl WebContest {
     /// `root` counts where the collective has one.
     #[wasm_bindgen(constructor)]
-    pub fn new(network: &WebTopology, collective: &str, root: usize) -> Made<Contest> {
+    pub fn new(network: &WebTopology, collective: &str, root: usize) -> WebResult<WebContest> {
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
         let topology = network.0.clone();
-        Ok(Contest { topology, collective, latest: None })
+        Ok(WebContest { topology, collective, latest: None })
     }
 
     /// Which algorithm is chosen for all sizes, with the reasons and all costs for `bytes`: what `ringroad explain --json`
     /// prints.
-    pub fn compare(&mut self, model: &Model, bytes: f64) -> Made<String> {
-        let Contest { topology, collective, latest } = self;
+    pub fn compare(&mut self, model: &WebModel, bytes: f64) -> WebResult<String> {
+        let WebContest { topology, collective, latest } = self;
         let candidates = match latest.take().filter(|(by, _)| *by == model.0) {
             Some((_, candidates)) => candidates,
             None => candidates(topology, &model.0, *collective).map_err(raise)?,
@@ -167,7 +171,7 @@ pub struct Steps {
 impl Steps {
     /// Builds and verifies the schedule. `root` counts where the collective has one.
     #[wasm_bindgen(constructor)]
-    pub fn new(network: &WebTopology, algorithm: &str, collective: &str, root: usize) -> Made<Steps> {
+    pub fn new(network: &WebTopology, algorithm: &str, collective: &str, root: usize) -> WebResult<Steps> {
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
         let member = algorithms::find(algorithm).map_err(raise)?;
         let schedule = member.build(&network.0, collective).map_err(raise)?;
@@ -196,7 +200,7 @@ impl Steps {
     }
 
     /// The seconds that each step takes for a vector of `bytes`.
-    pub fn seconds(&self, model: &Model, bytes: f64) -> Vec<f64> {
+    pub fn seconds(&self, model: &WebModel, bytes: f64) -> Vec<f64> {
         let alone = |step| ScheduleCost { steps: vec![step], busiest_link: 0.0 };
         let steps = self.cost.steps.iter();
         steps.map(|step| model.0.seconds(&alone(*step), bytes as Bytes)).collect()

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::environment::RDMA;
 use crate::load::{Origin, SONAME};
 
-pub(crate) type Version = (u32, u32, u32);
+pub(crate) type UcxVersion = (u32, u32, u32);
 
 /// The part of a library's file in which its texts are; what follows is for debuggers.
 const TEXTS: u64 = 4 << 20;
@@ -21,22 +21,22 @@ const ENTRY: usize = 24;
 
 /// What the choice depends on.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundLibraries {
     /// Whether a directory of `LD_LIBRARY_PATH` has a libucp: the user has chosen.
     pub by_path: bool,
     /// Whether the host has RDMA devices, which a wheel's UCX cannot use.
     pub rdma: bool,
-    pub system: Option<Version>,
-    pub wheel: Option<Version>,
+    pub system: Option<UcxVersion>,
+    pub wheel: Option<UcxVersion>,
 }
 
-impl Found {
+impl FoundLibraries {
     /// Looks for what there is, and opens nothing.
-    pub fn detect(wheel: &Path) -> Found {
+    pub fn detect(wheel: &Path) -> FoundLibraries {
         let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let named = |folder: PathBuf| !folder.as_os_str().is_empty() && folder.join(SONAME).exists();
         let devices = std::fs::read_dir(RDMA);
-        Found {
+        FoundLibraries {
             by_path: std::env::split_paths(&search).any(named),
             rdma: devices.is_ok_and(|mut devices| devices.next().is_some()),
             system: system().as_deref().and_then(version_in),
@@ -46,7 +46,7 @@ impl Found {
 
     /// Which one to try first, and why.
     pub fn prefer(&self) -> (Origin, String) {
-        let text = |(major, minor, release): Version| format!("{major}.{minor}.{release}");
+        let text = |(major, minor, release): UcxVersion| format!("{major}.{minor}.{release}");
         match (self.system, self.wheel) {
             _ if self.by_path => (Origin::System, "LD_LIBRARY_PATH names it".to_owned()),
             (Some(_), _) if self.rdma => {
@@ -91,10 +91,10 @@ fn cached<'a>(bytes: &'a [u8], soname: &'a str) -> impl Iterator<Item = &'a str>
 }
 
 /// The version that a library's file names: the only text there of the form `1.22.0`.
-fn version_in(library: &Path) -> Option<Version> {
+fn version_in(library: &Path) -> Option<UcxVersion> {
     let mut bytes = Vec::new();
     File::open(library).ok()?.take(TEXTS).read_to_end(&mut bytes).ok()?;
-    let mut versions: Vec<Version> = bytes.split(|byte| *byte == 0).filter_map(version_at_end).collect();
+    let mut versions: Vec<UcxVersion> = bytes.split(|byte| *byte == 0).filter_map(version_at_end).collect();
     versions.sort_unstable();
     versions.dedup();
     match versions[..] {
@@ -105,7 +105,7 @@ fn version_in(library: &Path) -> Option<Version> {
 
 /// The version with which these bytes end. Other bytes may precede it, but for `_`, with which versions of symbols
 /// begin.
-fn version_at_end(bytes: &[u8]) -> Option<Version> {
+fn version_at_end(bytes: &[u8]) -> Option<UcxVersion> {
     let length = bytes.iter().rev().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
     let (before, text) = bytes.split_at(bytes.len() - length);
     let text = std::str::from_utf8(text).ok().filter(|_| before.last() != Some(&b'_'))?;
@@ -121,17 +121,17 @@ mod tests {
     #[test]
     fn the_newer_one_unless_there_is_a_reason() {
         let (old, new) = (Some((1, 13, 1)), Some((1, 22, 0)));
-        let check = |found: Found, origin, reason: &str| {
+        let check = |found: FoundLibraries, origin, reason: &str| {
             let (preferred, text) = found.prefer();
             assert_eq!(preferred, origin, "{found:?}");
             assert!(text.contains(reason), "{found:?}: {text}");
         };
-        let both = |system, wheel| Found { system, wheel, ..Found::default() };
+        let both = |system, wheel| FoundLibraries { system, wheel, ..FoundLibraries::default() };
         check(both(old, new), Origin::Wheel, "newer than the system's 1.13.1");
         check(both(new, old), Origin::System, "as new as the wheel's 1.13.1");
         check(both(new, new), Origin::System, "as new as the wheel's 1.22.0");
-        check(Found { by_path: true, ..both(old, new) }, Origin::System, "LD_LIBRARY_PATH");
-        check(Found { rdma: true, ..both(old, new) }, Origin::System, "RDMA");
+        check(FoundLibraries { by_path: true, ..both(old, new) }, Origin::System, "LD_LIBRARY_PATH");
+        check(FoundLibraries { rdma: true, ..both(old, new) }, Origin::System, "RDMA");
         // A file that names no version, and a wheel alone: the system's is tried, then the wheel's.
         check(both(old, None), Origin::System, "first");
         check(both(None, new), Origin::System, "first");
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn versions_are_found_in_bytes() {
-        let cases: [(&[u8], Option<Version>); 7] = [
+        let cases: [(&[u8], Option<UcxVersion>); 7] = [
             (b"A1.13.1", Some((1, 13, 1))),
             (b"1.22.0", Some((1, 22, 0))),
             (b"GLIBC_2.2.5", None),

@@ -1,7 +1,7 @@
 //! Finds and opens one UCX for the whole process.
 
 use crate::bindings::{ucs_status_t, Ucp};
-use crate::choice::Found;
+use crate::choice::FoundLibraries;
 use crate::environment;
 use libc::{c_char, c_int, c_void};
 use libloading::os::unix::Library;
@@ -189,7 +189,7 @@ fn find(options: &LoadOptions) -> Result<(Library, Origin, Option<String>), Load
         };
     }
     let (mut tried, mut mixture) = (Vec::new(), None);
-    let preferred = options.wheel.as_deref().map(|wheel| Found::detect(wheel).prefer());
+    let preferred = options.wheel.as_deref().map(|wheel| FoundLibraries::detect(wheel).prefer());
     let wheel_first = preferred.as_ref().is_some_and(|(origin, _)| *origin == Origin::Wheel);
     let order = if wheel_first { [Origin::Wheel, Origin::System] } else { [Origin::System, Origin::Wheel] };
     for origin in order {

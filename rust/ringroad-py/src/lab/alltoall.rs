@@ -25,7 +25,7 @@ pub struct PyAlltoallFlow {
 
 /// A schedule; the number of chunks of a block; the most chunks that a rank holds for others at once; and by which
 /// fractions the busiest link and all steps together exceed the bound.
-type Relayed = (PySchedule, usize, usize, f64, f64);
+type RelayedTuple = (PySchedule, usize, usize, f64, f64);
 
 /// Finds a flow for an all-to-all. `ringroad.lab.synthesis.alltoall_flow` calls it, and says what the
 /// arguments mean.
@@ -68,7 +68,7 @@ impl PyAlltoallFlow {
         py: Python<'_>,
         #[pyo3(from_py_with = argument)] steps: Option<usize>,
         #[pyo3(from_py_with = argument)] pieces: Option<usize>,
-    ) -> PyResult<Relayed> {
+    ) -> PyResult<RelayedTuple> {
         let ranks = self.network.ranks();
         if self.network.nodes() > ranks {
             return Err(PyValueError::new_err(

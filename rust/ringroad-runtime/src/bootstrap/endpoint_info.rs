@@ -18,7 +18,7 @@ use crate::os::liveness::{self, ProcessInfo};
 use crate::os::machine::cache;
 use crate::os::random::token;
 use crate::os::routes::NetDevice;
-use crate::transport::shared::Offer;
+use crate::transport::shared::MemoryOffer;
 
 /// The version of the endpoint's format.
 const FORMAT: u32 = 5;
@@ -72,7 +72,7 @@ pub struct EndpointInfo {
     /// The name of the processor.
     pub cpu: String,
     /// How ranks of the same host reach its segment.
-    pub memory: Option<Offer>,
+    pub memory: Option<MemoryOffer>,
     /// Why it has no segment, if so.
     pub no_memory: Option<String>,
     /// The handle by which others find its process again once a rank is lost; `None` if it cannot listen.

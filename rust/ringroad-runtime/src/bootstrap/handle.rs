@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint_info::{host_name, pid_space, space};
-use super::tcp::{Reach, Server};
+use super::tcp::{Server, ServerReach};
 use crate::os::interfaces::address_towards;
 use crate::os::liveness::{is_gone, started};
-use crate::os::ports::Ports;
+use crate::os::ports::PortRange;
 use crate::os::random::token;
 
 const FORMAT: u32 = 1;
@@ -40,23 +40,27 @@ pub struct Handle {
 impl Handle {
     /// A new handle of this process. Other processes reach it through the interface that leads to `MASTER_ADDR`, or
     /// through all interfaces if that is not set, at one of these ports.
-    pub fn issue(secret: Option<&str>, ports: Ports) -> io::Result<Handle> {
+    pub fn issue(secret: Option<&str>, ports: PortRange) -> io::Result<Handle> {
         let master = std::env::var("MASTER_ADDR").ok().filter(|master| !master.is_empty());
         Handle::for_all(secret, master.as_deref(), ports)
     }
 
     /// Like [`Handle::issue`], with `host` in place of `MASTER_ADDR`.
-    pub(crate) fn for_all(secret: Option<&str>, host: Option<&str>, ports: Ports) -> io::Result<Handle> {
+    pub(crate) fn for_all(secret: Option<&str>, host: Option<&str>, ports: PortRange) -> io::Result<Handle> {
         let address = host.and_then(address_towards);
-        Handle::from_server(&*Server::of_process(secret)?, address.map_or(Reach::All, Reach::Address), ports)
+        Handle::from_server(
+            &*Server::of_process(secret)?,
+            address.map_or(ServerReach::All, ServerReach::Address),
+            ports,
+        )
     }
 
     /// A new handle of this process, for processes of this machine.
     pub(crate) fn for_machine(secret: Option<&str>) -> io::Result<Handle> {
-        Handle::from_server(&*Server::of_process(secret)?, Reach::Machine, None)
+        Handle::from_server(&*Server::of_process(secret)?, ServerReach::Machine, None)
     }
 
-    pub(super) fn from_server(server: &Server, reach: Reach, ports: Ports) -> io::Result<Handle> {
+    pub(super) fn from_server(server: &Server, reach: ServerReach, ports: PortRange) -> io::Result<Handle> {
         Ok(Handle {
             host: host_name(),
             pid: std::process::id(),

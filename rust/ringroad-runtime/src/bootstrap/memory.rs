@@ -10,13 +10,13 @@ use crate::os::lock::{Condvar, Mutex};
 /// A store in memory. Clones share it.
 #[derive(Clone, Default)]
 pub struct MemoryStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedValues>,
 }
 
-type Shared = Mutex<Values>;
+type SharedValues = Mutex<StoredValues>;
 
 #[derive(Default)]
-struct Values {
+struct StoredValues {
     /// Shared with those who read them: a thousand ranks ask for the same value at the same time.
     found: HashMap<String, Arc<[u8]>>,
     /// Wakes those who wait for a key, and nobody else.

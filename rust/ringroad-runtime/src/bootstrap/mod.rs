@@ -43,7 +43,7 @@ pub use tcp::{
     Unanswered,
 };
 pub(crate) use tcp::{report_by, Reporter};
-pub(crate) use tcp::{Heard, LifeLine, Line, Question, Server, TcpStore, Unreachable};
+pub(crate) use tcp::{Heard, LifeLine, ProcessLine, Question, Server, TcpStore, UnreachableProcess};
 
 use crate::error::Error;
 

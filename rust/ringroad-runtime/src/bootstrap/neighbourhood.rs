@@ -43,11 +43,11 @@ impl Offered {
 }
 
 /// The ranks whose segment a rank could open, each with the reason why its private memory cannot be read, if so.
-pub(crate) type LocalRanks = BTreeMap<Rank, Option<String>>;
+pub(crate) type OpenedRanks = BTreeMap<Rank, Option<String>>;
 
 /// What a rank publishes about the ranks of its host.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct PublishedRanks {
     /// The local ranks, in runs of ranks of which it says the same: the first and the last of each, and what it says.
     local: Vec<(Rank, Rank, Option<String>)>,
     /// Why it could not open the segment of some rank of its host, if so.
@@ -56,12 +56,12 @@ struct Told {
 
 /// The same, read and checked.
 pub(crate) struct Around {
-    pub local: LocalRanks,
+    pub local: OpenedRanks,
     obstacle: Option<String>,
 }
 
-impl Told {
-    fn new(local: LocalRanks, obstacle: Option<String>) -> Told {
+impl PublishedRanks {
+    fn new(local: OpenedRanks, obstacle: Option<String>) -> PublishedRanks {
         let mut runs: Vec<(Rank, Rank, Option<String>)> = Vec::new();
         for (rank, reason) in local {
             match runs.last_mut() {
@@ -69,7 +69,7 @@ impl Told {
                 _ => runs.push((rank, rank, reason)),
             }
         }
-        Told { local: runs, obstacle }
+        PublishedRanks { local: runs, obstacle }
     }
 }
 
@@ -84,9 +84,10 @@ pub(crate) fn read(
     text: &[u8],
     endpoints: &[EndpointInfo],
 ) -> std::result::Result<Around, BootstrapError> {
-    let told: std::result::Result<Told, String> = serde_json::from_slice(text).map_err(|e| unreadable(&e));
-    let around = told.and_then(|Told { local: runs, obstacle }| {
-        let mut local = LocalRanks::new();
+    let told: std::result::Result<PublishedRanks, String> =
+        serde_json::from_slice(text).map_err(|e| unreadable(&e));
+    let around = told.and_then(|PublishedRanks { local: runs, obstacle }| {
+        let mut local = OpenedRanks::new();
         for (first, last, reason) in runs {
             check_rank(last, endpoints.len())?;
             for other in first..=last {
@@ -187,7 +188,7 @@ impl Neighbourhood {
             });
         }
         let local = opened.iter().map(|n| (n.rank(), n.obstacle().map(str::to_owned))).collect();
-        let text = serde_json::to_vec(&Told::new(local, obstacles.first().cloned()))
+        let text = serde_json::to_vec(&PublishedRanks::new(local, obstacles.first().cloned()))
             .expect("numbers and words can be written");
         let all = rendezvous.collect(LOCAL, &text, (endpoints.len() + 1) * REASON_BYTES)?;
         let read = |(rank, text): (Rank, &Vec<u8>)| read(rank, text, endpoints);
@@ -197,7 +198,7 @@ impl Neighbourhood {
             Some(format!("{}: {reason}", endpoints[rank]))
         };
         let unshared = unshared.or_else(|| all.iter().enumerate().find_map(obstacle));
-        let all: Vec<LocalRanks> = all.into_iter().map(|around| around.local).collect();
+        let all: Vec<OpenedRanks> = all.into_iter().map(|around| around.local).collect();
         let per_host = per_host(&all);
         let is_complete = per_host == endpoints.len();
         let neighbours: Vec<Neighbour> =
@@ -214,9 +215,9 @@ impl Neighbourhood {
 
 /// The number of ranks on each host, if it is the same on all and the ranks of each host are consecutive; otherwise
 /// 1.
-pub(crate) fn per_host(local: &[LocalRanks]) -> usize {
+pub(crate) fn per_host(local: &[OpenedRanks]) -> usize {
     let count = local[0].len() + 1;
-    let fits = |(rank, others): (Rank, &LocalRanks)| {
+    let fits = |(rank, others): (Rank, &OpenedRanks)| {
         let first = rank / count * count;
         others.keys().copied().eq((first..first + count).filter(|other| *other != rank))
     };

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::tcp::{Server, TcpStore, Unreachable};
+use super::tcp::{Server, TcpStore, UnreachableProcess};
 use super::{Handle, Store};
 use crate::error::{Error, Result};
 
@@ -49,10 +49,10 @@ impl Notes {
     fn reach(&self, handle: &Handle, within: Duration) -> Result<TcpStore> {
         let reached = TcpStore::connect(handle, self.secret.as_deref(), Instant::now() + within);
         reached.map_err(|why| match why {
-            Unreachable::Gone(_) => Error::Peer { rank: 0, message: why.to_string() },
-            Unreachable::Refused(_) | Unreachable::Silent(_) => Error::Timeout(why.to_string()),
-            Unreachable::Stranger(..) => Error::Store(why.to_string()),
-            Unreachable::Unable(..) => Error::Transport(why.to_string()),
+            UnreachableProcess::Gone(_) => Error::Peer { rank: 0, message: why.to_string() },
+            UnreachableProcess::Refused(_) | UnreachableProcess::Silent(_) => Error::Timeout(why.to_string()),
+            UnreachableProcess::Stranger(..) => Error::Store(why.to_string()),
+            UnreachableProcess::Unable(..) => Error::Transport(why.to_string()),
         })
     }
 }

@@ -226,18 +226,18 @@ pub struct CallKey {
 
 /// The memory of an input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Side {
+pub struct MemorySpan {
     /// The address of the first byte.
     pub address: usize,
     /// The number of bytes.
     pub bytes: usize,
 }
 
-impl Side {
+impl MemorySpan {
     /// Whether the two have bytes in common.
     #[inline]
-    fn overlaps(self, other: Side) -> bool {
-        let end = |side: Side| side.address.saturating_add(side.bytes);
+    fn overlaps(self, other: MemorySpan) -> bool {
+        let end = |side: MemorySpan| side.address.saturating_add(side.bytes);
         self.bytes > 0 && other.bytes > 0 && self.address.max(other.address) < end(self).min(end(other))
     }
 }
@@ -421,10 +421,15 @@ impl CallKey {
     /// Finds out from the addresses of input and output whether the call is in place, and which memory it uses as
     /// either. `None` if they overlap in any other way.
     #[inline]
-    pub fn locate(&mut self, rank: Rank, ranks: usize, addresses: [usize; 2]) -> Result<Option<[Side; 2]>> {
+    pub fn locate(
+        &mut self,
+        rank: Rank,
+        ranks: usize,
+        addresses: [usize; 2],
+    ) -> Result<Option<[MemorySpan; 2]>> {
         self.in_place = false;
         let bytes = self.sides(rank, ranks)?;
-        let side = |side: usize| Side { address: addresses[side], bytes: bytes[side] };
+        let side = |side: usize| MemorySpan { address: addresses[side], bytes: bytes[side] };
         let (input, output) = (side(0), side(1));
         let Some(holdings) = self.both_sides(rank).filter(|_| input.overlaps(output)) else {
             return Ok(Some([input, output]));
@@ -439,7 +444,7 @@ impl CallKey {
             _ => input == output,
         };
         let whole = if input.bytes > output.bytes { input } else { output };
-        Ok(self.in_place.then_some([Side { address: 0, bytes: 0 }, whole]))
+        Ok(self.in_place.then_some([MemorySpan { address: 0, bytes: 0 }, whole]))
     }
 
     /// The bytes of the whole vector of a rank; the algorithm is chosen by this length.
@@ -579,19 +584,19 @@ impl fmt::Display for Prepared {
         match key.operation {
             Operation::Barrier => write!(f, "barrier, by {algorithm}"),
             Operation::Send { peer, tag } => {
-                write!(f, "send of {elements} {dtype} to {}", Source(Some(peer), Some(tag)))
+                write!(f, "send of {elements} {dtype} to {}", MessageSource(Some(peer), Some(tag)))
             }
             Operation::Receive { peer, tag } => {
-                write!(f, "recv of {elements} {dtype} from {}", Source(Some(peer), Some(tag)))
+                write!(f, "recv of {elements} {dtype} from {}", MessageSource(Some(peer), Some(tag)))
             }
             Operation::ReceiveAny { peer, tag } if key.allocates => {
                 let what = if dtype == DType::OF_BYTES { "any length" } else { dtype.name() };
-                write!(f, "recv of {what} from {}", Source(peer, tag))
+                write!(f, "recv of {what} from {}", MessageSource(peer, tag))
             }
             Operation::ReceiveAny { peer, tag } => {
-                write!(f, "recv of {elements} {dtype} from {}", Source(peer, tag))
+                write!(f, "recv of {elements} {dtype} from {}", MessageSource(peer, tag))
             }
-            Operation::Probe { peer, tag } => write!(f, "probe of {}", Source(peer, tag)),
+            Operation::Probe { peer, tag } => write!(f, "probe of {}", MessageSource(peer, tag)),
             Operation::Collective(collective) => {
                 write!(f, "{collective} of {elements} {dtype}")?;
                 match &key.counts {
@@ -615,9 +620,9 @@ impl fmt::Display for Prepared {
 }
 
 /// A rank and a tag, each of which may be any. For example `rank 3 (tag 7)`.
-struct Source(Option<Rank>, Option<u32>);
+struct MessageSource(Option<Rank>, Option<u32>);
 
-impl fmt::Display for Source {
+impl fmt::Display for MessageSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(PROC_NULL) => write!(f, "nobody")?,

@@ -22,19 +22,19 @@ thread_local! {
 }
 
 /// What a thread runs: the callbacks of a call that has ended, mostly.
-type Action = Box<dyn FnOnce() + Send>;
+type DueAction = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct Callbacks {
     patience: Duration,
-    state: Mutex<State>,
+    state: Mutex<CallbackState>,
     changed: Condvar,
     gone: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct CallbackState {
     /// What has to run, the first one first.
-    due: VecDeque<Action>,
+    due: VecDeque<DueAction>,
     /// How many were ever taken from there.
     taken: u64,
     /// The threads that run a callback, those that are ready to run the next, and all of them.
@@ -59,17 +59,18 @@ impl Callbacks {
     /// Arranges for the callbacks of these calls to run soon. The caller holds no lock that a callback may need.
     pub fn run(self: &Arc<Self>, ended: Vec<Arc<Completion>>) {
         if !ended.is_empty() {
-            let action = |completion: Arc<Completion>| Box::new(move || completion.run_callbacks()) as Action;
+            let action =
+                |completion: Arc<Completion>| Box::new(move || completion.run_callbacks()) as DueAction;
             self.run_all(ended.into_iter().map(action));
         }
     }
 
     /// Runs this soon, as a callback.
     pub fn run_soon(self: &Arc<Self>, action: impl FnOnce() + Send + 'static) {
-        self.run_all(std::iter::once(Box::new(action) as Action));
+        self.run_all(std::iter::once(Box::new(action) as DueAction));
     }
 
-    fn run_all(self: &Arc<Self>, actions: impl Iterator<Item = Action>) {
+    fn run_all(self: &Arc<Self>, actions: impl Iterator<Item = DueAction>) {
         let mut state = self.state.lock();
         state.due.extend(actions);
         if state.ready > 0 || self.add_thread(&mut state) || state.threads > 0 {
@@ -84,7 +85,7 @@ impl Callbacks {
     }
 
     /// Starts another thread. Returns whether that worked.
-    fn add_thread(self: &Arc<Self>, state: &mut State) -> bool {
+    fn add_thread(self: &Arc<Self>, state: &mut CallbackState) -> bool {
         let callbacks = self.clone();
         let builder = std::thread::Builder::new().name("ringroad-callbacks".to_owned());
         let added = builder.spawn(move || callbacks.serve()).is_ok();
@@ -127,7 +128,7 @@ impl Callbacks {
     }
 
     /// Returns when there is a callback that no other thread runs soon, or when there will be none any more.
-    fn await_turn(&self, state: &mut MutexGuard<'_, State>) {
+    fn await_turn(&self, state: &mut MutexGuard<'_, CallbackState>) {
         loop {
             if state.due.is_empty() {
                 if state.stop {

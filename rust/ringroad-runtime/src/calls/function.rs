@@ -15,7 +15,7 @@ pub trait Function: fmt::Debug + Send + Sync {
 
 /// Vectors that are to be combined for a call in flight.
 #[derive(Debug)]
-pub(crate) struct Reduction {
+pub(crate) struct FunctionReduction {
     pub request: RequestId,
     pub function: Arc<dyn Function>,
     /// What is held, and then what has come.
@@ -24,10 +24,10 @@ pub(crate) struct Reduction {
     pub flipped: bool,
 }
 
-impl Reduction {
+impl FunctionReduction {
     /// Combines the vectors one after the other.
     pub fn run(self) -> (RequestId, Result<Region, String>) {
-        let Reduction { request, function, sources, flipped } = self;
+        let FunctionReduction { request, function, sources, flipped } = self;
         let combined = sources.into_iter().map(Ok).reduce(|held, value| {
             let (held, value) = (Memory::new(held?), Memory::new(value?));
             let (left, right) = if flipped { (value, held) } else { (held, value) };

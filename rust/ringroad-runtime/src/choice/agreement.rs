@@ -9,7 +9,7 @@ use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
-use crate::choice::choices::{Choices, Lowering, Origin, Wishes};
+use crate::choice::choices::{Choices, LoweringSettings, NetworkOrigin, Wishes};
 use crate::choice::options::Options;
 use crate::choice::profile::{Profile, Site};
 use crate::choice::user_schedules;
@@ -94,7 +94,7 @@ pub(crate) fn agree(
 ) -> Result<Choices> {
     let mine = (rank == 0).then(|| choose(endpoints, config, options, per_host, report).and_then(read_back));
     let text = mine.as_ref().map(|choices| {
-        let shared: Shared = choices.clone().map_err(Refusal::from);
+        let shared: SharedChoices = choices.clone().map_err(Refusal::from);
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")
     });
     let shared = rendezvous.share(CHOICES, text.as_deref(), most(endpoints.len()))?;
@@ -106,11 +106,11 @@ pub(crate) fn agree(
 }
 
 /// What rank 0 publishes.
-pub(crate) type Shared = std::result::Result<Choices, Refusal>;
+pub(crate) type SharedChoices = std::result::Result<Choices, Refusal>;
 
 /// Reads and checks what rank 0 has published for this many ranks, of which `per_host` on each host are local to each other.
-pub(crate) fn read(text: &[u8], ranks: usize, per_host: usize) -> std::result::Result<Shared, String> {
-    let shared: Shared = serde_json::from_slice(text).map_err(|e| unreadable(&e))?;
+pub(crate) fn read(text: &[u8], ranks: usize, per_host: usize) -> std::result::Result<SharedChoices, String> {
+    let shared: SharedChoices = serde_json::from_slice(text).map_err(|e| unreadable(&e))?;
     if let Ok(choices) = &shared {
         choices.check(ranks, per_host)?;
     }
@@ -175,7 +175,7 @@ pub(crate) fn choose(
     let profile = Profile::wanted(config, &place)?;
     let cores = EndpointInfo::cores_of(&endpoints.iter().collect::<Vec<_>>());
     // If the bandwidth or the topology is set, costs must follow from that.
-    let stated = config.cost.bandwidth.is_some() || origin != Origin::Assumed;
+    let stated = config.cost.bandwidth.is_some() || origin != NetworkOrigin::Assumed;
     let prior = match &profile {
         Some((profile, _)) => profile.fit.model,
         None if per_host == size && size > cores && !stated => oversubscribed(size, cores),
@@ -195,7 +195,7 @@ pub(crate) fn choose(
     // If ranks share cores, they wait for each other anyway, and all of their memory has to fit into the caches.
     let two_areas = size <= cores;
     let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
-    let lowering = Lowering { segment, part, two_areas, cache };
+    let lowering = LoweringSettings { segment, part, two_areas, cache };
     let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
     (choices.origin, choices.notes) = (origin, report.notes());
     choices.mismatch = report.mismatch.clone();
@@ -215,7 +215,7 @@ pub(crate) fn choose_again(
     let anywhere = suits_any(&topology, &model, first.origin, hosts);
     let wishes = Wishes { anywhere, ..wishes(config, options, topology.ranks(), hosts)? };
     let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
-    let lowering = Lowering { segment, ..first.lowering.clone() };
+    let lowering = LoweringSettings { segment, ..first.lowering.clone() };
     let place = Site { topology: topology.clone(), ..first.place.clone() };
     let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
     (choices.origin, choices.notes) = (first.origin, first.notes.clone());
@@ -224,9 +224,9 @@ pub(crate) fn choose_again(
 }
 
 /// Whether only algorithms are to be used that suit any network.
-fn suits_any(topology: &Topology, model: &CostModel, origin: Origin, hosts: usize) -> bool {
+fn suits_any(topology: &Topology, model: &CostModel, origin: NetworkOrigin, hosts: usize) -> bool {
     let is_slow = is_slow(slowest(topology, model.bandwidth));
-    topology.is_one_switch() && hosts > 1 && (origin != Origin::Given || is_slow)
+    topology.is_one_switch() && hosts > 1 && (origin != NetworkOrigin::Given || is_slow)
 }
 
 /// How many hosts the ranks are on. `per_host`: how many of each host read each other's memory, if that is the same on all.
@@ -300,15 +300,17 @@ fn topology(
     options: &Options,
     per_host: usize,
     report: &DiscoveryReport,
-) -> Result<(Topology, Origin)> {
+) -> Result<(Topology, NetworkOrigin)> {
     let size = endpoints.len();
     let (topology, origin) = match (given(config, options), &report.found) {
         (Some(given), Some(found)) if config.cost.bandwidth.is_none() => {
-            (with_found_rates(given, found).unwrap_or_else(|| given.clone()), Origin::Given)
+            (with_found_rates(given, found).unwrap_or_else(|| given.clone()), NetworkOrigin::Given)
         }
-        (Some(given), _) => (given.clone(), Origin::Given),
-        (None, Some(found)) => (found.topology.clone(), Origin::Found),
-        (None, None) => (assumed(endpoints, per_host)?.with_links(report.stated, None)?, Origin::Assumed),
+        (Some(given), _) => (given.clone(), NetworkOrigin::Given),
+        (None, Some(found)) => (found.topology.clone(), NetworkOrigin::Found),
+        (None, None) => {
+            (assumed(endpoints, per_host)?.with_links(report.stated, None)?, NetworkOrigin::Assumed)
+        }
     };
     if topology.ranks() != size {
         let (spec, ranks) = (topology.spec(), topology.ranks());

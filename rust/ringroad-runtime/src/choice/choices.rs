@@ -60,14 +60,14 @@ impl Wishes {
 }
 
 /// A network, the model where it counts, a collective, and the members whose costs are asked for.
-type Question = (Topology, Option<CostModel>, Collective, Vec<Member>);
+type CostQuestion = (Topology, Option<CostModel>, Collective, Vec<Member>);
 
 /// Vectors are cut into pieces of at least this many bytes.
 const SHORTEST: usize = 64;
 
 /// How plans are made, whatever the algorithm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Lowering {
+pub struct LoweringSettings {
     /// The most bytes in one message.
     pub segment: usize,
     /// The most bytes of a vector that are processed at a time.
@@ -80,7 +80,7 @@ pub struct Lowering {
 
 /// Where what is known of the network comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Origin {
+pub enum NetworkOrigin {
     /// The user.
     Given,
     /// The ranks, who have found it out.
@@ -89,12 +89,12 @@ pub enum Origin {
     Assumed,
 }
 
-impl Origin {
+impl NetworkOrigin {
     /// Whether communicators of some of the ranks find out anew, where they cannot stand on a part of this network.
     pub(crate) fn of_parts(self) -> TopologySource {
         match self {
-            Origin::Given | Origin::Found => TopologySource::Auto,
-            Origin::Assumed => TopologySource::Off,
+            NetworkOrigin::Given | NetworkOrigin::Found => TopologySource::Auto,
+            NetworkOrigin::Assumed => TopologySource::Off,
         }
     }
 }
@@ -107,7 +107,7 @@ pub struct Choices {
     /// The network.
     pub topology: Topology,
     /// Where the network comes from.
-    pub origin: Origin,
+    pub origin: NetworkOrigin,
     /// What is to be said of how it was found out.
     pub notes: Vec<String>,
     /// How the network that the user has named differs from the one that the ranks have found.
@@ -115,7 +115,7 @@ pub struct Choices {
     /// The assumed costs of the network.
     pub model: CostModel,
     /// How plans are made.
-    pub lowering: Lowering,
+    pub lowering: LoweringSettings,
     /// The place of the ranks.
     pub place: Site,
     /// The file of the profile that the model and the choice come from, if they do.
@@ -123,14 +123,14 @@ pub struct Choices {
     /// A table for each collective (with root 0).
     tables: Vec<Choice>,
     /// The schedules that were made for the graph and that the tables use.
-    made: Vec<Made>,
+    made: Vec<MadeSchedule>,
     /// What the algorithms of the tables are predicted to take.
-    costs: Vec<Line>,
+    costs: Vec<PredictedTime>,
 }
 
 /// What an algorithm is predicted to take, in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Line {
+struct PredictedTime {
     collective: Collective,
     algorithm: Member,
     fixed: f64,
@@ -142,13 +142,13 @@ struct Line {
 #[derive(Default)]
 struct Decided {
     tables: Vec<Choice>,
-    made: Vec<Made>,
-    costs: Vec<Line>,
+    made: Vec<MadeSchedule>,
+    costs: Vec<PredictedTime>,
 }
 
 /// A schedule that was made for the graph. All ranks must have the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Made {
+struct MadeSchedule {
     collective: Collective,
     algorithm: Member,
     digest: String,
@@ -177,7 +177,7 @@ fn costs(
     collective: Collective,
     members: &[Member],
 ) -> Result<Vec<Candidate>> {
-    static LATEST: Global<Option<(Question, Vec<Candidate>)>> = Global::new();
+    static LATEST: Global<Option<(CostQuestion, Vec<Candidate>)>> = Global::new();
     let collective = collective.with_root(0);
     let counts = runs_freely(topology, model).then_some(*model);
     if let Some(((on, by, of, among), found)) = &*LATEST.lock() {
@@ -207,7 +207,7 @@ impl Choices {
     pub fn make(
         topology: Topology,
         model: CostModel,
-        lowering: Lowering,
+        lowering: LoweringSettings,
         place: Site,
         wishes: &Wishes,
     ) -> Result<Choices> {
@@ -216,7 +216,7 @@ impl Choices {
         let among: BTreeSet<Member> =
             selections.flat_map(|selection| selection.among.iter().copied()).collect();
         let given = among.into_iter().filter(|member| given::schedule(*member).is_some()).map(Sent).collect();
-        let (origin, notes) = (Origin::Given, Vec::new());
+        let (origin, notes) = (NetworkOrigin::Given, Vec::new());
         Ok(Choices {
             given,
             topology,
@@ -236,7 +236,7 @@ impl Choices {
     /// Checks choices that another rank has made, for this many ranks of which `per_host` on each host are local to each
     /// other. An error says what is wrong.
     pub(crate) fn check(&self, ranks: usize, per_host: usize) -> std::result::Result<(), String> {
-        let Lowering { segment, part, .. } = self.lowering;
+        let LoweringSettings { segment, part, .. } = self.lowering;
         for (what, found) in [("topology", &self.topology), ("place", &self.place.topology)] {
             if found.ranks() != ranks {
                 return Err(format!("its {what} has {} ranks, but there are {ranks}", found.ranks()));
@@ -265,13 +265,14 @@ impl Choices {
 
     /// The digest that this schedule must have, if rank 0 made it for the graph.
     pub(crate) fn digest(&self, collective: Collective, algorithm: Member) -> Option<&str> {
-        let is = |made: &&Made| made.collective == collective && made.algorithm == algorithm;
+        let is = |made: &&MadeSchedule| made.collective == collective && made.algorithm == algorithm;
         self.made.iter().find(is).map(|made| &*made.digest)
     }
 
     /// What a vector of `bytes` bytes is predicted to take by this algorithm, if that is known.
     pub(crate) fn seconds(&self, collective: Collective, algorithm: Member, bytes: Bytes) -> Option<f64> {
-        let of_it = |line: &&Line| (line.collective, line.algorithm) == (collective.with_root(0), algorithm);
+        let of_it =
+            |line: &&PredictedTime| (line.collective, line.algorithm) == (collective.with_root(0), algorithm);
         let line = self.costs.iter().find(of_it)?;
         let cost = line.fixed + line.per_byte * bytes as f64;
         let seconds = cost * line.free.ratio(bytes).unwrap_or(1.0);
@@ -281,8 +282,9 @@ impl Choices {
     /// The algorithms whose costs are known, among which a call that may round chooses.
     pub(crate) fn known(&self, collective: Collective) -> Vec<Member> {
         let among = &self.selection(collective, false).among;
-        let of_it =
-            |line: &&Line| line.collective == collective.with_root(0) && among.contains(&line.algorithm);
+        let of_it = |line: &&PredictedTime| {
+            line.collective == collective.with_root(0) && among.contains(&line.algorithm)
+        };
         self.costs.iter().filter(of_it).map(|line| line.algorithm).collect()
     }
 
@@ -428,11 +430,11 @@ fn choose(
         decided.costs.extend(costs.map(|one| {
             let (algorithm, Candidate { cost, free, .. }) = (one.member, one.candidate);
             let (fixed, per_byte) = (model.fixed(cost), model.per_byte(cost));
-            Line { collective, algorithm, fixed, per_byte, free: free.clone() }
+            PredictedTime { collective, algorithm, fixed, per_byte, free: free.clone() }
         }));
         decided.made.extend(chosen.into_iter().filter_map(|algorithm| {
             let digest = contest.made(algorithm)?.clone();
-            Some(Made { collective, algorithm, digest })
+            Some(MadeSchedule { collective, algorithm, digest })
         }));
         decided.tables.push(choice);
     }

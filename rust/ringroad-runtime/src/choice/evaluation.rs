@@ -21,7 +21,7 @@ use ringroad_core::synthesis::Budget;
 use ringroad_core::topology::Routes;
 use ringroad_core::{Bytes, Collective, Schedule, Topology};
 
-use crate::choice::schedule_cache::{Known, Schedules};
+use crate::choice::schedule_cache::{KnownSchedule, Schedules};
 use crate::error::{Error, Result};
 use crate::os::lock::Mutex;
 use crate::os::messages::warn_once;
@@ -35,7 +35,7 @@ const MANY: usize = 128;
 
 /// How well the cost of a candidate is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
+enum CostKnowledge {
     /// A lower bound for any schedule.
     Early,
     /// A lower bound for its schedule, whatever the routes.
@@ -44,12 +44,12 @@ enum Level {
 }
 
 /// The candidates for a collective.
-pub(crate) struct Contest {
+pub(crate) struct CandidateSet {
     pub collective: Collective,
     members: Vec<Member>,
     /// The candidates, with what is known about their costs.
     candidates: Vec<Candidate>,
-    levels: Vec<Level>,
+    levels: Vec<CostKnowledge>,
     /// Their schedules, as the parts that they are composed of.
     schedules: Vec<Option<Arc<[Schedule]>>>,
     /// Digests of the schedules that were made for the graph.
@@ -78,7 +78,7 @@ pub(crate) struct Evaluator<'a> {
 /// The result of evaluating a candidate.
 struct Look {
     cost: ScheduleCost,
-    level: Level,
+    level: CostKnowledge,
     schedule: Option<Arc<[Schedule]>>,
     digest: Option<String>,
 }
@@ -103,7 +103,7 @@ impl<'a> Evaluator<'a> {
         mut members: Vec<Member>,
         by_rule: Vec<Member>,
         needed: BTreeSet<Member>,
-    ) -> Result<Contest> {
+    ) -> Result<CandidateSet> {
         members.extend(&by_rule);
         let (mut candidates, mut levels) = (Vec::new(), Vec::new());
         for member in &members {
@@ -119,10 +119,10 @@ impl<'a> Evaluator<'a> {
                 }
             };
             candidates.push(Candidate::new(*member, cost, bit_identical));
-            levels.push(Level::Early);
+            levels.push(CostKnowledge::Early);
         }
         let count = members.len();
-        let mut contest = Contest {
+        let mut contest = CandidateSet {
             collective,
             members,
             candidates,
@@ -137,7 +137,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Evaluates candidates until the costs of all winners, and of all that are needed, are exact.
-    pub fn settle(&mut self, model: &CostModel, contests: &mut [Contest]) -> Result<()> {
+    pub fn settle(&mut self, model: &CostModel, contests: &mut [CandidateSet]) -> Result<()> {
         let mut late = Vec::new();
         loop {
             let mut open: Vec<(usize, usize)> = Vec::new();
@@ -185,7 +185,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Simulates the best candidates of settled contests.
-    pub fn simulate(&self, model: &CostModel, contests: &mut [Contest]) {
+    pub fn simulate(&self, model: &CostModel, contests: &mut [CandidateSet]) {
         let Evaluator { topology, kept, .. } = *self;
         shared_out(&mut vec![(); cores()], contests, |contest, ()| {
             let collective = contest.collective;
@@ -196,8 +196,8 @@ impl<'a> Evaluator<'a> {
 
     /// The candidates of a contest to be evaluated next: winners by what is known, those to be simulated, and needed ones.
     /// Of those that are made for the graph only one at a time, as its cost may show that the others cannot win.
-    fn open(&self, model: &CostModel, contest: &Contest) -> Result<Vec<usize>> {
-        let exact = |index: &usize| contest.levels[*index] == Level::Exact;
+    fn open(&self, model: &CostModel, contest: &CandidateSet) -> Result<Vec<usize>> {
+        let exact = |index: &usize| contest.levels[*index] == CostKnowledge::Exact;
         let all =
             |index: usize| self.bounds.is_none() || self.topology.ranks() < MANY && !contest.is_made(index);
         let mut winners = if self.bounds.is_some() { contest.winners(model)? } else { BTreeSet::new() };
@@ -218,7 +218,11 @@ impl<'a> Evaluator<'a> {
 
     /// Evaluates each of `open`, except if the time ends before its schedule is made. Each thread takes the next one when
     /// it is free; the results do not depend on which thread computes them.
-    fn evaluate_open(&mut self, contests: &[Contest], open: &[(usize, usize)]) -> Vec<Option<Result<Look>>> {
+    fn evaluate_open(
+        &mut self,
+        contests: &[CandidateSet],
+        open: &[(usize, usize)],
+    ) -> Vec<Option<Result<Look>>> {
         let Evaluator { topology, routes, kept, start, budget, .. } = self;
         let bounds = self.bounds.as_ref().filter(|_| !self.formulas);
         let look = |&(place, index): &(usize, usize), routes: &mut Routes<'a>| {
@@ -240,16 +244,16 @@ impl<'a> Evaluator<'a> {
             };
             let closer = |schedule: Arc<[Schedule]>| {
                 let step = match bounds.filter(|bounds| is_same(bounds.topology(), ground.topology)) {
-                    Some(bounds) if contest.levels[index] == Level::Early => {
-                        (ScheduleCost::at_least(&schedule, bounds)?, Level::Built)
+                    Some(bounds) if contest.levels[index] == CostKnowledge::Early => {
+                        (ScheduleCost::at_least(&schedule, bounds)?, CostKnowledge::Built)
                     }
                     _ => {
                         let cost =
                             on_routes(&ground, routes, |routes| ScheduleCost::in_turn(&schedule, routes));
-                        (cost?, Level::Exact)
+                        (cost?, CostKnowledge::Exact)
                     }
                 };
-                let schedule = (step.1 == Level::Built).then_some(schedule);
+                let schedule = (step.1 == CostKnowledge::Built).then_some(schedule);
                 Ok(Look { cost: step.0, level: step.1, schedule, digest: None })
             };
             Some(schedule.and_then(closer))
@@ -341,13 +345,13 @@ where
 }
 
 impl Look {
-    fn from_known(known: Known) -> Look {
-        let Known { cost, digest } = known;
-        Look { cost, level: Level::Exact, schedule: None, digest: Some(digest) }
+    fn from_known(known: KnownSchedule) -> Look {
+        let KnownSchedule { cost, digest } = known;
+        Look { cost, level: CostKnowledge::Exact, schedule: None, digest: Some(digest) }
     }
 }
 
-impl Contest {
+impl CandidateSet {
     fn is_made(&self, index: usize) -> bool {
         self.members[index].is_made_for_graph(self.collective)
     }
@@ -358,7 +362,7 @@ impl Contest {
         self.members.iter().zip(known).map(|(member, (candidate, level))| Contender {
             member: *member,
             candidate,
-            is_exact: *level == Level::Exact,
+            is_exact: *level == CostKnowledge::Exact,
             by_rule: self.by_rule.contains(member),
         })
     }

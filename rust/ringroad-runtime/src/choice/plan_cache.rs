@@ -6,20 +6,20 @@ use lru::LruCache;
 
 /// Values that take at most `most` bytes together. The least recently used ones are evicted first. The latest value
 /// always stays, however long it is.
-pub(crate) struct Kept<K, V> {
-    entries: LruCache<K, Entry<V>>,
+pub(crate) struct BoundedCache<K, V> {
+    entries: LruCache<K, SizedValue<V>>,
     bytes: usize,
     most: usize,
 }
 
-struct Entry<V> {
+struct SizedValue<V> {
     value: V,
     bytes: usize,
 }
 
-impl<K: Hash + Eq, V> Kept<K, V> {
-    pub fn new(most: usize) -> Kept<K, V> {
-        Kept { entries: LruCache::unbounded(), bytes: 0, most }
+impl<K: Hash + Eq, V> BoundedCache<K, V> {
+    pub fn new(most: usize) -> BoundedCache<K, V> {
+        BoundedCache { entries: LruCache::unbounded(), bytes: 0, most }
     }
 
     pub fn get(&mut self, key: &K) -> Option<&V> {
@@ -28,9 +28,9 @@ impl<K: Hash + Eq, V> Kept<K, V> {
 
     /// Adds a value that takes `bytes` bytes besides its own size and that of its key.
     pub fn insert(&mut self, key: K, value: V, bytes: usize) {
-        let bytes = bytes + size_of::<(K, Entry<V>)>();
+        let bytes = bytes + size_of::<(K, SizedValue<V>)>();
         self.bytes += bytes;
-        if let Some(before) = self.entries.put(key, Entry { value, bytes }) {
+        if let Some(before) = self.entries.put(key, SizedValue { value, bytes }) {
             self.bytes -= before.bytes;
         }
         while self.bytes > self.most && self.entries.len() > 1 {
@@ -54,9 +54,9 @@ impl<K: Hash + Eq, V> Kept<K, V> {
 mod tests {
     use super::*;
 
-    const ENTRY: usize = size_of::<(u32, Entry<u32>)>();
+    const ENTRY: usize = size_of::<(u32, SizedValue<u32>)>();
 
-    fn has(kept: &Kept<u32, u32>) -> Vec<u32> {
+    fn has(kept: &BoundedCache<u32, u32>) -> Vec<u32> {
         let mut keys: Vec<u32> = kept.entries.iter().map(|(key, _)| *key).collect();
         keys.sort_unstable();
         keys
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_was_not_used_for_the_longest_time_goes_first() {
-        let mut kept = Kept::new(5 * (ENTRY + 100));
+        let mut kept = BoundedCache::new(5 * (ENTRY + 100));
         (0..5).for_each(|key| kept.insert(key, key, 100));
         assert_eq!([0, 2, 99].map(|key| kept.get(&key).copied()), [Some(0), Some(2), None]);
         assert_eq!(kept.latest(), Some((&2, &2)));
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_bytes_are_those_of_what_is_there() {
-        let mut kept = Kept::new(1 << 16);
+        let mut kept = BoundedCache::new(1 << 16);
         for round in 0..if cfg!(miri) { 700 } else { 10_000_u32 } {
             let key = round * 7919 % 301;
             if kept.get(&key).is_none_or(|value| value % 3 == 0) {
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn one_that_is_too_long_stays_alone() {
-        let mut kept = Kept::new(1000);
+        let mut kept = BoundedCache::new(1000);
         (0..3).for_each(|key| kept.insert(key, key, 5000));
         assert_eq!((has(&kept), kept.bytes), (vec![2], 5000 + ENTRY));
     }

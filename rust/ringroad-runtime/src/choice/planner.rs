@@ -13,7 +13,7 @@ use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule, Wire};
 use crate::calls::call::{CallKey, MaxError, Operation, Precision, Prepared, PROC_NULL};
 use crate::calls::request::Request;
 use crate::choice::choices::Choices;
-use crate::choice::plan_cache::Kept;
+use crate::choice::plan_cache::BoundedCache;
 use crate::choice::schedule_cache::Schedules;
 use crate::error::{Error, Result};
 use crate::network::watch::Prediction;
@@ -46,8 +46,8 @@ pub(crate) struct Planner {
     /// How often the choices were replaced.
     epoch: u64,
     kept: Schedules,
-    schedules: Kept<(Member, Collective), Arc<Schedule>>,
-    calls: Kept<CallKey, Arc<Prepared>>,
+    schedules: BoundedCache<(Member, Collective), Arc<Schedule>>,
+    calls: BoundedCache<CallKey, Arc<Prepared>>,
     /// How often schedules round, where that was asked.
     roundings: HashMap<(Member, Collective), Option<Rounding>>,
     /// The choices for reductions that do not commute, where such were asked for.
@@ -62,7 +62,7 @@ impl Planner {
         choices: Arc<Choices>,
         kept: Schedules,
     ) -> Planner {
-        let (schedules, calls) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
+        let (schedules, calls) = (BoundedCache::new(KEPT_BYTES), BoundedCache::new(KEPT_BYTES));
         Planner {
             rank,
             local,
@@ -83,7 +83,7 @@ impl Planner {
     pub fn replace(&mut self, choices: Arc<Choices>) {
         self.choices = choices;
         self.epoch += 1;
-        (self.schedules, self.calls) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
+        (self.schedules, self.calls) = (BoundedCache::new(KEPT_BYTES), BoundedCache::new(KEPT_BYTES));
         self.roundings.clear();
         self.in_rank_order.clear();
     }
@@ -373,7 +373,7 @@ mod tests {
                 .unwrap();
         let local = Arc::new([false; RANKS]);
         let planner = Planner::new(RANK, local, None, Arc::new(choices), Schedules::new(None));
-        Planner { schedules: Kept::new(most), calls: Kept::new(most), ..planner }
+        Planner { schedules: BoundedCache::new(most), calls: BoundedCache::new(most), ..planner }
     }
 
     fn request(collective: Collective, elements: usize, algorithm: Option<&str>) -> Request {

@@ -17,7 +17,7 @@ use crate::bootstrap::EndpointInfo;
 use crate::config::{Config, ProfileSource};
 use crate::error::{Error, Result};
 use crate::os::files;
-use crate::os::kept::{Checked, Kept, Kind};
+use crate::os::kept::{Checked, FileKind, KeptFiles};
 use crate::os::messages::warn_once;
 
 /// The most characters of the network in the name of a file.
@@ -25,7 +25,7 @@ const MOST_OF_NAME: usize = 120;
 /// The version of the file.
 const FORMAT: u32 = 2;
 /// Profiles that are stored where communicators look for them. The user's own, elsewhere, are read as they are.
-const STORED: Kind = Kind {
+const STORED: FileKind = FileKind {
     suffix: ".json",
     mark: "{\n  \"ringroad\": \"",
     most_files: usize::MAX,
@@ -214,7 +214,7 @@ impl Profile {
 
     /// Stores a profile where communicators look for it. Without a text it only checks that this is possible.
     pub fn store(path: &Path, text: Option<&str>) -> Result<()> {
-        let kept = Kept { folder: path.parent().unwrap_or(path).to_owned(), kind: &STORED };
+        let kept = KeptFiles { folder: path.parent().unwrap_or(path).to_owned(), kind: &STORED };
         let done = text.map_or_else(|| kept.prepare(path), |text| kept.keep(path, &[text.as_bytes()]));
         done.map_err(|error| {
             Error::Config(format!("no profile can be stored as {}: {error}", path.display()))
@@ -238,7 +238,7 @@ impl Profile {
             (ProfileSource::File(path), _) => path,
             (ProfileSource::Stored, Some(folder)) => {
                 let path = folder.join(place.file_name());
-                let found = Kept { folder, kind: &STORED }.recall(&path, |file| {
+                let found = KeptFiles { folder, kind: &STORED }.recall(&path, |file| {
                     let text = std::io::read_to_string(file).map_err(|error| error.to_string())?;
                     fitting(Profile::from_json(&text)?).map_err(|(reason, _)| reason)
                 });

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::os::files::MOST_TEXT;
-use crate::os::kept::{Checked, Kept, Kind};
+use crate::os::kept::{Checked, FileKind, KeptFiles};
 use crate::os::machine::READ_PER_SECOND;
 
 /// The version of the files.
@@ -29,7 +29,7 @@ const WORTH_KEEPING: Duration = Duration::from_millis(20);
 /// The most bytes of the first line of a file, and the digits of its checksum.
 const MOST_HEADER_BYTES: u64 = 16 << 20;
 const SUM: usize = 32;
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: FileKind = FileKind {
     suffix: ".schedule",
     mark: "ringroad schedule ",
     most_files: 4096,
@@ -38,7 +38,7 @@ pub(crate) const KIND: Kind = Kind {
 
 /// What is known about a schedule that was made for a graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Known {
+pub(crate) struct KnownSchedule {
     /// What it costs on that graph.
     pub cost: ScheduleCost,
     pub digest: String,
@@ -46,7 +46,7 @@ pub(crate) struct Known {
 
 /// What identifies a file's content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Key {
+pub(crate) struct ScheduleKey {
     format: u32,
     ringroad: String,
     topology: String,
@@ -57,19 +57,19 @@ pub(crate) struct Key {
 /// The first line of a file, after its mark and its checksum. The second line is the schedule, or empty.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Header {
-    pub key: Key,
-    pub known: Known,
+    pub key: ScheduleKey,
+    pub known: KnownSchedule,
 }
 
 /// The directory in which schedules are kept, if they are.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Schedules {
-    kept: Option<Kept>,
+    kept: Option<KeptFiles>,
 }
 
 impl Schedules {
     pub fn new(folder: Option<PathBuf>) -> Schedules {
-        Schedules { kept: folder.map(|folder| Kept { folder, kind: &KIND }) }
+        Schedules { kept: folder.map(|folder| KeptFiles { folder, kind: &KIND }) }
     }
 
     fn read<T>(
@@ -80,9 +80,9 @@ impl Schedules {
         self.kept.as_ref()?.recall(path?, |file| read(file))
     }
 
-    fn path(&self, key: &Key) -> Option<PathBuf> {
+    fn path(&self, key: &ScheduleKey) -> Option<PathBuf> {
         let root = key.collective.root().map_or(String::new(), |root| format!("-{root}"));
-        let Key { format, ringroad, topology, collective, algorithm } = key;
+        let ScheduleKey { format, ringroad, topology, collective, algorithm } = key;
         let name = format!("{topology}-{}{root}-{algorithm}-{ringroad}-{format}", collective.name());
         let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-");
         Some(self.kept.as_ref()?.folder.join(name + KIND.suffix))
@@ -97,8 +97,8 @@ impl Schedules {
         collective: Collective,
         routes: &mut Routes<'_>,
         budget: Budget<'_>,
-    ) -> Result<Option<Known>> {
-        let key = Key::for_member(topology, member, collective);
+    ) -> Result<Option<KnownSchedule>> {
+        let key = ScheduleKey::for_member(topology, member, collective);
         let path = self.path(&key);
         if let Some(known) = self.read(path.as_ref(), |file| header(file, &key)) {
             return Ok(Some(known));
@@ -112,7 +112,8 @@ impl Schedules {
             schedule => schedule?,
         };
         let taken = start.elapsed();
-        let known = Known { cost: ScheduleCost::with_routes(&schedule, routes)?, digest: schedule.digest() };
+        let known =
+            KnownSchedule { cost: ScheduleCost::with_routes(&schedule, routes)?, digest: schedule.digest() };
         if let Some(path) = path.filter(|_| taken >= WORTH_KEEPING) {
             self.keep(&path, &Header { key, known: known.clone() }, &schedule, taken);
         }
@@ -139,7 +140,7 @@ impl Schedules {
         }
         // Kept, and compared, is the schedule for the positions of the ranks.
         let ground = member.ground(topology, collective);
-        let key = Key::for_member(ground.topology, member, ground.collective);
+        let key = ScheduleKey::for_member(ground.topology, member, ground.collective);
         let path = self.path(&key);
         let found = self.read(path.as_ref(), |file| kept(file, &key));
         let schedule = match found.flatten().filter(|schedule| is_expected(schedule, expected)) {
@@ -174,11 +175,11 @@ impl Schedules {
     }
 }
 
-impl Key {
-    pub fn for_member(topology: &Topology, member: Member, collective: Collective) -> Key {
+impl ScheduleKey {
+    pub fn for_member(topology: &Topology, member: Member, collective: Collective) -> ScheduleKey {
         let (topology, algorithm) = (topology.digest(), member);
         let ringroad = env!("CARGO_PKG_VERSION").to_owned();
-        Key { format: FORMAT, ringroad, topology, collective, algorithm }
+        ScheduleKey { format: FORMAT, ringroad, topology, collective, algorithm }
     }
 }
 
@@ -191,7 +192,7 @@ pub(crate) fn checksum(header: &str) -> String {
 }
 
 /// The content of the first line, if it has this key.
-fn header(file: &mut dyn BufRead, wanted: &Key) -> Checked<Known> {
+fn header(file: &mut dyn BufRead, wanted: &ScheduleKey) -> Checked<KnownSchedule> {
     let mut line = String::new();
     (&mut *file).take(MOST_HEADER_BYTES).read_line(&mut line).map_err(|error| error.to_string())?;
     let line = line.strip_suffix('\n').and_then(|line| line.strip_prefix(KIND.mark));
@@ -208,8 +209,8 @@ fn header(file: &mut dyn BufRead, wanted: &Key) -> Checked<Known> {
 }
 
 /// The schedule, if it is kept and correct, has this key, and matches the first line.
-pub(crate) fn kept(file: &mut dyn BufRead, wanted: &Key) -> Checked<Option<Schedule>> {
-    let Known { digest, .. } = header(file, wanted)?;
+pub(crate) fn kept(file: &mut dyn BufRead, wanted: &ScheduleKey) -> Checked<Option<Schedule>> {
+    let KnownSchedule { digest, .. } = header(file, wanted)?;
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(|error| error.to_string())?;
     if text.is_empty() {
@@ -257,9 +258,9 @@ mod tests {
         let topology = Topology::parse("without(torus:2x4, 0-1)").unwrap();
         let (member, collective) = (ringroad_core::algorithms::find("bfb").unwrap(), Collective::Allreduce);
         let schedule = member.build(&topology, collective).unwrap();
-        let key = Key::for_member(&topology, member, collective);
+        let key = ScheduleKey::for_member(&topology, member, collective);
         let path = schedules.path(&key).unwrap();
-        let known = Known {
+        let known = KnownSchedule {
             cost: ScheduleCost::of_schedule(&schedule, &topology).unwrap(),
             digest: schedule.digest(),
         };

@@ -13,12 +13,12 @@ use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::EndpointInfo;
-use crate::choice::choices::{Choices, Origin};
+use crate::choice::choices::{Choices, NetworkOrigin};
 use crate::config::Budget;
 use crate::network;
 use crate::os::lock::Mutex;
 use crate::os::scheduler::Cores;
-use crate::transport::Connection;
+use crate::transport::CountedConnection;
 
 /// How long a rank suspects nothing after the network has changed, and after it has not; the latter doubles each time.
 const REST: Duration = Duration::from_secs(3);
@@ -29,7 +29,7 @@ const LATEST_AGAIN: Duration = Duration::from_secs(64);
 
 /// Why ranks look at the network again: calls took `ratio` times as long as usual.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Reason {
+pub struct LookReason {
     /// The ranks that have noticed.
     pub rank: Rank,
     /// How many times as long as usual.
@@ -48,7 +48,7 @@ pub struct NetworkChange {
     /// The links that carry more or less than before.
     pub links: Vec<Difference>,
     /// Why they have looked.
-    pub reason: Option<Reason>,
+    pub reason: Option<LookReason>,
 }
 
 /// Ranks that have come late to calls, while the links were as before.
@@ -59,7 +59,7 @@ pub struct Straggle {
     /// The ranks that were late.
     pub ranks: Vec<Rank>,
     /// Why they have looked.
-    pub reason: Reason,
+    pub reason: LookReason,
 }
 
 /// The network as the ranks see it.
@@ -68,7 +68,7 @@ pub struct NetworkView {
     /// As it is now.
     pub topology: Topology,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: NetworkOrigin,
     /// Whether the ranks look after it.
     pub watched: bool,
     /// How the network that the user has named differs from the one that the ranks have found.
@@ -78,7 +78,7 @@ pub struct NetworkView {
     /// Which ranks were the reason that calls took longer, not the network.
     pub stragglers: Vec<Straggle>,
     /// The connections to other hosts, if they are of our own.
-    pub connections: Vec<Connection>,
+    pub connections: Vec<CountedConnection>,
 }
 
 /// What is known now.
@@ -111,7 +111,7 @@ impl Adaptation {
         let several = network::hosts(endpoints).into_iter().any(|host| host > 0);
         let is_off =
             endpoints.iter().any(|endpoint| endpoint.adaptation.is_some_and(|budget| budget.is_zero()));
-        let is_found = choices.origin == Origin::Found;
+        let is_found = choices.origin == NetworkOrigin::Found;
         let budget = endpoints[0].adaptation.or(is_found.then_some(Budget::ADAPTATION))?;
         if !several || is_off {
             return None;

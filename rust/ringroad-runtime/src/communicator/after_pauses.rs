@@ -16,7 +16,7 @@ use ringroad_core::agreement::{ProposerRequest, Reply};
 use ringroad_core::Rank;
 
 use super::Communicator;
-use crate::bootstrap::{identity, EndpointInfo, LifeLine, TcpStore, Unreachable};
+use crate::bootstrap::{identity, EndpointInfo, LifeLine, TcpStore, UnreachableProcess};
 use crate::os::fork::Global;
 use crate::os::lock::Mutex;
 use crate::os::pauses;
@@ -58,8 +58,8 @@ pub(super) fn follow(one: Followed) {
     all.retain(|one| one.agreements.strong_count() > 0);
     all.push(one);
     pauses::then(|pauses| {
-        let of = |one: &Followed| Inquiry::new(one.clone(), pauses);
-        let mut inquiries: Vec<Inquiry> = FOLLOWED.lock().iter().map(of).collect();
+        let of = |one: &Followed| PauseInquiry::new(one.clone(), pauses);
+        let mut inquiries: Vec<PauseInquiry> = FOLLOWED.lock().iter().map(of).collect();
         // After another pause, all are asked anew.
         while pauses::pauses() == pauses && !inquiries.is_empty() {
             inquiries.retain_mut(|inquiry| !inquiry.is_over());
@@ -69,7 +69,7 @@ pub(super) fn follow(one: Followed) {
 }
 
 /// Asks whether nothing was decided without a rank.
-struct Inquiry {
+struct PauseInquiry {
     of: Followed,
     /// After so many pauses.
     pauses: u64,
@@ -79,9 +79,9 @@ struct Inquiry {
     others: Vec<Rank>,
 }
 
-impl Inquiry {
-    fn new(of: Followed, pauses: u64) -> Inquiry {
-        Inquiry { of, pauses, number: None, others: Vec::new() }
+impl PauseInquiry {
+    fn new(of: Followed, pauses: u64) -> PauseInquiry {
+        PauseInquiry { of, pauses, number: None, others: Vec::new() }
     }
 
     /// Asks once. Returns whether there is nothing more to ask.
@@ -101,7 +101,7 @@ impl Inquiry {
             Ok(counts) => !counts,
             // A rank that has ended cannot say any more what it has decided.
             Err(why) => {
-                has_ended |= matches!(why, Unreachable::Gone(_));
+                has_ended |= matches!(why, UnreachableProcess::Gone(_));
                 true
             }
         });
@@ -115,7 +115,7 @@ impl Inquiry {
 
 impl Followed {
     /// Whether another rank has decided nothing without this one, and has not come to the next agreement.
-    fn counts_with(&self, other: Rank, next: u64) -> Result<bool, Unreachable> {
+    fn counts_with(&self, other: Rank, next: u64) -> Result<bool, UnreachableProcess> {
         let Some(handle) = &self.endpoints[other].handle else { return Ok(false) };
         let store = TcpStore::connect(handle, self.secret.as_deref(), Instant::now() + WITHIN)?;
         let group = identity(&self.endpoints);
@@ -129,7 +129,7 @@ impl Followed {
         };
         match ask(next) {
             // A rank that has left takes no further part, as if its process had ended.
-            Ok(Reply::Resigned) => Err(Unreachable::Gone(handle.to_string())),
+            Ok(Reply::Resigned) => Err(UnreachableProcess::Gone(handle.to_string())),
             answer => Ok(counted && answer == Ok(Reply::Absent)),
         }
     }
@@ -157,7 +157,7 @@ mod tests {
         let of = Followed { agreements: Arc::downgrade(&agreements), rank: 0, endpoints, secret };
         let group = identity(&of.endpoints);
         let hears = |pauses: u64| {
-            let is_over = Inquiry::new(of.clone(), pauses).is_over();
+            let is_over = PauseInquiry::new(of.clone(), pauses).is_over();
             (is_over, agreements.pauses.load(Ordering::Relaxed))
         };
         let with = |number, act: fn(&mut Acceptor)| server.rounds().with(&group, number, act);
@@ -185,6 +185,6 @@ mod tests {
         agreements.next.store(5, Ordering::Relaxed);
         assert_eq!(hears(4), (false, 3), "so it stays");
         drop(agreements);
-        assert!(Inquiry::new(of, 4).is_over(), "the communicator is gone");
+        assert!(PauseInquiry::new(of, 4).is_over(), "the communicator is gone");
     }
 }

@@ -13,7 +13,7 @@ use crate::kernels::dtype::DType;
 
 /// What a rank's input says about the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given<'a> {
+pub struct CallShape<'a> {
     /// As in [`crate::CallKey::elements`].
     pub elements: usize,
     /// The number of elements of each block, if blocks differ in length.
@@ -22,7 +22,7 @@ pub struct Given<'a> {
     pub result: Cow<'a, [usize]>,
 }
 
-impl Given<'_> {
+impl CallShape<'_> {
     /// Returns an error if the result, of elements of type `dtype`, does not fit an array of this type and shape: it has as
     /// many elements.
     #[inline]
@@ -56,11 +56,11 @@ impl Communicator {
         collective: Collective,
         shape: &'a [usize],
         rows: Option<&[usize]>,
-    ) -> Result<Given<'a>> {
+    ) -> Result<CallShape<'a>> {
         let (rank, size) = (self.rank(), self.size());
         match rows {
             Some(rows) if collective.has_blocks() => of_rows(collective, rank, size, shape, rows, 0),
-            _ => Ok(Given { counts: rows.map(Arc::from), ..of_shape(collective, rank, size, shape)? }),
+            _ => Ok(CallShape { counts: rows.map(Arc::from), ..of_shape(collective, rank, size, shape)? }),
         }
     }
 
@@ -70,14 +70,14 @@ impl Communicator {
         collective: Collective,
         shape: &'a [usize],
         rows: Option<&[usize]>,
-    ) -> Result<Given<'a>> {
+    ) -> Result<CallShape<'a>> {
         match rows {
             Some(rows) if collective.has_blocks() => {
                 of_rows(collective, self.rank(), self.size(), shape, rows, 1)
             }
             _ => {
                 let counts = rows.map(Arc::from);
-                Ok(Given { elements: volume(shape), counts, result: Cow::Borrowed(shape) })
+                Ok(CallShape { elements: volume(shape), counts, result: Cow::Borrowed(shape) })
             }
         }
     }
@@ -107,7 +107,7 @@ fn volume(shape: &[usize]) -> usize {
 }
 
 #[inline]
-fn of_shape(collective: Collective, rank: Rank, size: usize, shape: &[usize]) -> Result<Given<'_>> {
+fn of_shape(collective: Collective, rank: Rank, size: usize, shape: &[usize]) -> Result<CallShape<'_>> {
     let elements = volume(shape);
     let (elements, result) = match (collective.input(rank), collective.has_blocks(), shape) {
         (Holding::Whole, true, [first, rest @ ..]) if first % size == 0 => {
@@ -128,7 +128,7 @@ fn of_shape(collective: Collective, rank: Rank, size: usize, shape: &[usize]) ->
         (Holding::Block(_), _, []) => (elements, Cow::Owned(vec![size])),
         _ => (elements, Cow::Borrowed(shape)),
     };
-    Ok(Given { elements, counts: None, result })
+    Ok(CallShape { elements, counts: None, result })
 }
 
 /// `side`: 0 if the shape is that of the input, 1 for the output.
@@ -139,7 +139,7 @@ fn of_rows<'a>(
     shape: &[usize],
     rows: &[usize],
     side: usize,
-) -> Result<Given<'a>> {
+) -> Result<CallShape<'a>> {
     let each = Counts::PerBlock(rows);
     if !each.fits(collective, size) {
         let found = rows.len();
@@ -151,7 +151,7 @@ fn of_rows<'a>(
     let (expected, result) = (lengths[side], lengths[1]);
     let of_row = |row: &[usize]| {
         let counts = rows.iter().map(|rows| rows.saturating_mul(volume(row))).collect();
-        Ok(Given { elements: 0, counts: Some(counts), result: Cow::Owned([&[result], row].concat()) })
+        Ok(CallShape { elements: 0, counts: Some(counts), result: Cow::Owned([&[result], row].concat()) })
     };
     match shape {
         [first, row @ ..] if *first == expected => of_row(row),

@@ -14,7 +14,7 @@ use super::carrier;
 use super::exploration::{explore, interface, share_loopback, warning};
 use super::paths;
 use super::status::Reporting;
-use super::{Called, Communicator, Family, State};
+use super::{Called, Communicator, CommunicatorState, ThreadFamily};
 use crate::bootstrap::neighbourhood::{Neighbourhood, Offered};
 use crate::bootstrap::{
     report_by, BootstrapError, EndpointInfo, Handle, Rendezvous, Reporter, Store, StoreError,
@@ -22,7 +22,7 @@ use crate::bootstrap::{
 use crate::calls::request::Request;
 use crate::choice::agreement::{agree, choose, send_buffer};
 use crate::choice::choices::Choices;
-use crate::choice::choices::Origin;
+use crate::choice::choices::NetworkOrigin;
 use crate::choice::options::Options;
 use crate::choice::planner::Planner;
 use crate::choice::schedule_cache::Schedules;
@@ -31,14 +31,14 @@ use crate::engine::progress::Driver;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::network::DiscoveryReport;
-use crate::os::fork::Own;
+use crate::os::fork::ProcessOwned;
 use crate::os::lock::Mutex;
 use crate::os::machine::COPIED;
 use crate::os::messages::{say_once, warn_once};
 use crate::os::pauses;
 use crate::os::scheduler::HostLoad;
 use crate::transport::in_process::InProcess;
-use crate::transport::notice::Reason;
+use crate::transport::notice::FailureReason;
 use crate::transport::shared::SharedMemory;
 use crate::transport::{ucx, Opening, Tag, Transport};
 
@@ -209,7 +209,7 @@ impl Means {
         communicator.record_into(config)?;
         let is_asked_for = config.topology == TopologySource::Off && config.debug < Debug::Info;
         if rank == 0
-            && communicator.choices.origin != Origin::Given
+            && communicator.choices.origin != NetworkOrigin::Given
             && explored.report.hosts > 1
             && !is_asked_for
         {
@@ -263,7 +263,8 @@ impl Communicator {
             Communicator::assemble(name, endpoints.clone(), rank, transport, choices.clone(), timeout, config)
         };
         let mut group: Vec<Communicator> = transports.into_iter().enumerate().map(assemble).collect();
-        let family = Family { config: config.clone(), options: options.clone(), made: Mutex::default() };
+        let family =
+            ThreadFamily { config: config.clone(), options: options.clone(), made: Mutex::default() };
         let family = Arc::new(family);
         group.iter_mut().for_each(|communicator| communicator.family = Some(family.clone()));
         group.iter().try_for_each(|communicator| communicator.record_into(config))?;
@@ -295,7 +296,7 @@ impl Communicator {
             rank,
             endpoints: endpoints.clone(),
             secret: config.secret.as_ref().map(Secret::reveal).map(str::to_owned),
-            driver: Own::new(Arc::downgrade(&driver)),
+            driver: ProcessOwned::new(Arc::downgrade(&driver)),
             adaptation: OnceLock::new(),
         });
         let reporter: Weak<dyn Reporter> = Arc::downgrade(&(reporting.clone() as Arc<dyn Reporter>));
@@ -306,7 +307,7 @@ impl Communicator {
             endpoints,
             timeout,
             debug,
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(CommunicatorState {
                 planner: Planner::new(rank, local, copies, choices.clone(), kept),
                 calls: 0,
                 quiesce: None,
@@ -314,7 +315,7 @@ impl Communicator {
             adaptation: None,
             pool,
             choices,
-            driver: Own::new(driver),
+            driver: ProcessOwned::new(driver),
             reporting,
             means: None,
             family: None,
@@ -353,7 +354,7 @@ impl Communicator {
                         Error::Peer { rank, message } => self
                             .driver
                             .get()?
-                            .with(|engine| engine.fail(error.clone(), Reason::Peer { rank }, message)),
+                            .with(|engine| engine.fail(error.clone(), FailureReason::Peer { rank }, message)),
                         _ => self.abort(&error.to_string())?,
                     }
                     return Err(error);

@@ -12,7 +12,7 @@ use crate::calls::call::Operation;
 use crate::calls::request::Request;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
-use crate::network::{self, Exchange, Limits};
+use crate::network::{self, DiscoveryLimits, Exchange};
 use crate::transport::buffer::Memory;
 
 /// What the ranks have found out.
@@ -29,9 +29,9 @@ impl Communicator {
     /// ranks call this, like a collective, and get the same result.
     pub fn discover(&self, budget: Duration, timeout: Option<Duration>, go_on: &GoOn) -> Result<Discovered> {
         let patience = Patience::new(timeout.unwrap_or(self.timeout) + budget, go_on);
-        let mut calls = Calls { communicator: self, patience, internal: false };
+        let mut calls = AllgatherExchange { communicator: self, patience, internal: false };
         let ports = self.means.as_ref().and_then(|means| means.config.tcp_ports);
-        let limits = Limits { budget, ports, memory: None, rounds: usize::MAX, probes: None };
+        let limits = DiscoveryLimits { budget, ports, memory: None, rounds: usize::MAX, probes: None };
         let evidence = network::gather(&mut calls, &self.endpoints, self.rank, &limits)?.evidence;
         let found = (self.rank == 0).then(|| network::found(&evidence));
         let text = found.map(|found| serde_json::to_vec(&found).expect("numbers and text can be written"));
@@ -43,14 +43,14 @@ impl Communicator {
 }
 
 /// Ranks tell each other what they find by allgathers.
-pub(super) struct Calls<'a> {
+pub(super) struct AllgatherExchange<'a> {
     pub communicator: &'a Communicator,
     pub patience: Patience<'a>,
     /// Whether the user has not asked for them.
     pub internal: bool,
 }
 
-impl Calls<'_> {
+impl AllgatherExchange<'_> {
     fn allgather(&self, dtype: DType, elements: usize, own: Memory) -> Result<Memory> {
         let output = Memory::zeroed(elements * dtype.size() * self.communicator.size());
         let operation = Operation::Collective(Collective::Allgather);
@@ -60,7 +60,7 @@ impl Calls<'_> {
     }
 }
 
-impl Exchange for Calls<'_> {
+impl Exchange for AllgatherExchange<'_> {
     fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>> {
         let lengths = self.allgather(DType::I64, 1, Memory::of_slice(&[value.len() as i64]))?.to_vec::<i64>();
         let lengths: Vec<usize> = lengths.into_iter().map(|length| length.max(0) as usize).collect();

@@ -14,7 +14,7 @@ use crate::choice::agreement::given;
 use crate::choice::options::Options;
 use crate::config::{Config, TopologySource};
 use crate::error::Result;
-use crate::network::{self, DiscoveryReport, Exchange, Limits};
+use crate::network::{self, DiscoveryLimits, DiscoveryReport, Exchange};
 use crate::os::interfaces;
 use crate::os::routes;
 use crate::os::scheduler::Cores;
@@ -65,7 +65,7 @@ pub(super) fn explore(
         true => (None, 2),
         false => (config.networks(), usize::MAX),
     };
-    let limits = Limits { budget, ports: config.tcp_ports, memory, rounds, probes: None };
+    let limits = DiscoveryLimits { budget, ports: config.tcp_ports, memory, rounds, probes: None };
     let cores = Cores::now();
     let gathered = network::gather(rendezvous, endpoints, rank, &limits)?;
     let own = gathered.main[gathered.evidence.host_of[rank]];
@@ -84,7 +84,7 @@ fn mismatch(
     rendezvous: &mut Rendezvous,
     endpoints: &[EndpointInfo],
     rank: Rank,
-    limits: &Limits,
+    limits: &DiscoveryLimits,
     named: Option<&Topology>,
     report: &DiscoveryReport,
     cores: Cores,

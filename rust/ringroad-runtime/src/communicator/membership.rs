@@ -18,7 +18,7 @@ use ringroad_core::Rank;
 
 use super::patience::{server, GoOn, Patience, SLICE};
 use super::Communicator;
-use crate::bootstrap::{identity, Heard, Line, Question, Server, TcpStore, Unreachable};
+use crate::bootstrap::{identity, Heard, ProcessLine, Question, Server, TcpStore, UnreachableProcess};
 use crate::config::Secret;
 use crate::error::{refused, Error, Result};
 use crate::os::pauses;
@@ -108,7 +108,7 @@ impl Communicator {
             left_out.iter().for_each(|rank| proposer.mark_dead(acceptor, *rank));
             proposer
         });
-        let mut round = Round { of: self, server, group, number, proposer, unable: BTreeMap::new() };
+        let mut round = AgreementRound { of: self, server, group, number, proposer, unable: BTreeMap::new() };
         let outcome = round.run(&mut pauses, patience);
         if outcome.is_err() {
             round.leave(late, vote);
@@ -193,21 +193,21 @@ impl Communicator {
 }
 
 /// This rank's part in one agreement.
-struct Round<'a> {
+struct AgreementRound<'a> {
     of: &'a Communicator,
     server: Arc<Server>,
     group: String,
     number: u64,
     proposer: Proposer,
     /// Whom this process could not ask at last, and why.
-    unable: BTreeMap<Rank, Unreachable>,
+    unable: BTreeMap<Rank, UnreachableProcess>,
 }
 
-impl Round<'_> {
+impl AgreementRound<'_> {
     /// Asks the others until there is an outcome. `pauses` are those that are known.
     fn run(&mut self, pauses: &mut u64, patience: Patience<'_>) -> Result<AgreementOutcome> {
         let (tell, heard) = channel();
-        let mut lines: Vec<Option<Line>> = (0..self.of.size()).map(|_| None).collect();
+        let mut lines: Vec<Option<ProcessLine>> = (0..self.of.size()).map(|_| None).collect();
         // When each rank was asked what it has not answered.
         let mut asked: Vec<Option<Duration>> = vec![None; self.of.size()];
         let mut awake = Awake::new();
@@ -250,7 +250,7 @@ impl Round<'_> {
                 Ok((rank, Heard::Ended(_))) => {
                     self.step(|proposer, acceptor| proposer.mark_dead(acceptor, rank));
                 }
-                Ok((rank, Heard::Unreached(why @ Unreachable::Refused(_)))) => {
+                Ok((rank, Heard::Unreached(why @ UnreachableProcess::Refused(_)))) => {
                     // The kernel of who is watched may say in a moment that it has ended, and who was lost before it ended
                     // may have gone on with others.
                     if !self.of.agreements.watched.lock().contains_key(&rank) {
@@ -258,7 +258,7 @@ impl Round<'_> {
                     }
                     self.unable.insert(rank, why);
                 }
-                Ok((rank, Heard::Unreached(why @ Unreachable::Unable(..)))) => {
+                Ok((rank, Heard::Unreached(why @ UnreachableProcess::Unable(..)))) => {
                     // Its silence begins anew.
                     asked[rank] = Some(awake.passed());
                     self.unable.insert(rank, why);
@@ -288,9 +288,9 @@ impl Round<'_> {
         });
     }
 
-    fn line(&self, rank: Rank, tell: std::sync::mpsc::Sender<(usize, Heard)>) -> Result<Line> {
+    fn line(&self, rank: Rank, tell: std::sync::mpsc::Sender<(usize, Heard)>) -> Result<ProcessLine> {
         let secret = self.of.means()?.config.secret.as_ref().map(Secret::reveal);
-        let line = Line::open(rank, self.of.handle(rank)?.clone(), secret.map(str::to_owned), tell);
+        let line = ProcessLine::open(rank, self.of.handle(rank)?.clone(), secret.map(str::to_owned), tell);
         line.map_err(|error| Error::Transport(refused("cannot start a thread to ask other ranks", &error)))
     }
 

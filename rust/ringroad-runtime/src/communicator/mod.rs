@@ -27,9 +27,9 @@ use ringroad_core::selection::{Choice, Explanation};
 use ringroad_core::{Bytes, Collective, Rank, Wire};
 
 use self::adaptation::Adaptation;
-pub use self::adaptation::{NetworkChange, NetworkView, Reason, Straggle};
+pub use self::adaptation::{LookReason, NetworkChange, NetworkView, Straggle};
 use self::after_pauses::Agreements;
-pub use self::arrays::Given;
+pub use self::arrays::CallShape;
 pub use self::carrier::between_hosts;
 pub use self::connection::Means;
 pub use self::discovery::Discovered;
@@ -52,12 +52,12 @@ pub use crate::engine::Recorded;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::{DType, ReduceOp};
 use crate::kernels::wire::round;
-use crate::os::fork::Own;
+use crate::os::fork::ProcessOwned;
 use crate::os::lock::Mutex;
 use crate::os::machine::LEND;
 use crate::transport::buffer::{Memory, Region};
 use crate::transport::shared::Pool;
-use crate::transport::{Description, Kind, Tag};
+use crate::transport::{Description, MessageKind, Tag};
 
 /// How long closing the connections may take.
 const CLOSE: Duration = Duration::from_secs(2);
@@ -72,20 +72,20 @@ pub struct Communicator {
     endpoints: Arc<Vec<EndpointInfo>>,
     timeout: Duration,
     debug: Debug,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<CommunicatorState>>,
     /// Follows changes of the network, if some ranks are on other hosts.
     adaptation: Option<Arc<Adaptation>>,
     /// Memory that local ranks can read.
     pool: Option<Arc<Pool>>,
     /// What rank 0 has decided when the communicator was made.
     choices: Arc<Choices>,
-    driver: Own<Arc<Driver>>,
+    driver: ProcessOwned<Arc<Driver>>,
     /// Answers who asks how the job stands.
     reporting: Arc<Reporting>,
     /// What it was made with; `None` if the ranks are threads of one process.
     means: Option<Arc<Means>>,
     /// What its ranks share if they are threads of one process.
-    family: Option<Arc<Family>>,
+    family: Option<Arc<ThreadFamily>>,
     /// How it stands in the agreements of its ranks.
     agreements: Arc<Agreements>,
     /// How many times it was split.
@@ -93,7 +93,7 @@ pub struct Communicator {
 }
 
 /// Closes a communicator that may be gone already, and waits for its callbacks, which may still run.
-pub struct Closer(Own<(Weak<Driver>, Arc<Callbacks>)>);
+pub struct Closer(ProcessOwned<(Weak<Driver>, Arc<Callbacks>)>);
 
 impl Closer {
     /// Whether there is still something to close or to wait for.
@@ -114,7 +114,7 @@ impl Closer {
     }
 }
 
-struct State {
+struct CommunicatorState {
     planner: Planner,
     /// How many collective calls have begun.
     calls: u64,
@@ -123,7 +123,7 @@ struct State {
 }
 
 /// What the ranks of a group share that are threads of one process.
-struct Family {
+struct ThreadFamily {
     config: Config,
     options: Options,
     /// New communicators that wait for their ranks, by the number of the split and the rank in this group.
@@ -140,7 +140,7 @@ pub enum Called {
 
 /// A call in flight. Dropping it does not end the call. In a forked child all inherited calls have failed.
 pub struct Work {
-    driver: Own<Arc<Driver>>,
+    driver: ProcessOwned<Arc<Driver>>,
     completion: Arc<Completion>,
     output: Memory,
     /// A call of the same communicator that this one ends with: the send of an exchange.
@@ -279,7 +279,7 @@ impl Communicator {
     }
 
     fn work(&self, completion: Arc<Completion>, output: Memory) -> Result<Work> {
-        Ok(Work { driver: Own::new(self.driver.get()?.clone()), completion, output, other: None })
+        Ok(Work { driver: ProcessOwned::new(self.driver.get()?.clone()), completion, output, other: None })
     }
 
     /// Starts a call and does everything that can be done at once: most short calls end within that. If the call ends
@@ -303,7 +303,7 @@ impl Communicator {
             request.key.readable = self.readable(request);
         }
         let mut state = self.state.lock();
-        let State { planner, calls, quiesce } = &mut *state;
+        let CommunicatorState { planner, calls, quiesce } = &mut *state;
         let ports = match operation {
             Operation::ReceiveAny { .. } => Some(planner.inlets()),
             _ => None,
@@ -467,7 +467,7 @@ impl Communicator {
     /// A value that can close the communicator without keeping it alive.
     pub fn closer(&self) -> Closer {
         let of = |driver: &Arc<Driver>| (Arc::downgrade(driver), driver.callbacks());
-        Closer(Own::new(self.driver.get().map_or_else(|_| Default::default(), of)))
+        Closer(ProcessOwned::new(self.driver.get().map_or_else(|_| Default::default(), of)))
     }
 }
 
@@ -606,7 +606,7 @@ impl Work {
 /// The tag of the messages of this rank's collective call of this number.
 fn tag(rank: Rank, number: u64, call: &Prepared) -> Tag {
     let sequence = (number % u64::from(Tag::SEQUENCES)) as u32;
-    Tag { source: rank, kind: Kind::Collective, sequence, message: 0, check: call.check(number) }
+    Tag { source: rank, kind: MessageKind::Collective, sequence, message: 0, check: call.check(number) }
 }
 
 /// The seconds that encoding or decoding a byte of a vector takes here, in the most common format: the shortest of a few

@@ -7,8 +7,8 @@ use ringroad_core::{Rank, Topology};
 
 use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::error::{Error, Result};
-use crate::os::routes::{interfaces, NetDevice, Routes};
-use crate::transport::wiring::Wiring;
+use crate::os::routes::{interfaces, KernelRoutes, NetDevice};
+use crate::transport::wiring::DeviceWiring;
 
 const WAYS: &str = "ways";
 /// More bytes than a rank has to say.
@@ -33,7 +33,7 @@ pub(super) fn check(
     if endpoints.iter().any(|endpoint| endpoint.devices.is_empty()) {
         return Ok(());
     }
-    let routes = Routes::read();
+    let routes = KernelRoutes::read();
     let indices = interfaces();
     let leads = |device: &NetDevice, to: &NetDevice| {
         let index = indices.iter().find(|one| one.name == device.name).map_or(0, |one| one.index);
@@ -64,7 +64,7 @@ fn obstacle(
     leads: impl Fn(&NetDevice, &NetDevice) -> bool,
 ) -> Option<String> {
     let (own, ports) = (&endpoints[rank], endpoints[rank].addresses.len());
-    let wiring = Wiring::new(topology, rank, ports);
+    let wiring = DeviceWiring::new(topology, rank, ports);
     for other in endpoints.iter().filter(|other| other.rank != rank) {
         for port in (0..ports).filter(|port| wiring.joins(*port, other.rank)) {
             let here: Vec<_> = own.devices.iter().filter(|one| one.ports.contains(&port)).collect();

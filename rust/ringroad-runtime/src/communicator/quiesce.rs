@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::Collective;
 
-use super::{tag, Communicator, State, FOREVER};
+use super::{tag, Communicator, CommunicatorState, FOREVER};
 use crate::calls::call::{CallKey, Operation, Prepared};
 use crate::calls::request::Request;
 use crate::engine::Engine;
@@ -173,7 +173,7 @@ impl Communicator {
         let held = driver.with(|engine| engine.calls.held_calls());
         let (mut is_first, mut next_vote) = (true, None);
         let mut state = self.state.lock();
-        let State { planner, calls, quiesce: Some(quiesce) } = &mut *state else { return };
+        let CommunicatorState { planner, calls, quiesce: Some(quiesce) } = &mut *state else { return };
         // Making plans takes long where the choices have changed: not while the engine is paused. They are kept.
         for call in &held {
             if !planner.is_current(call) {

@@ -19,8 +19,8 @@ use super::membership::{Awake, Late, SILENCE};
 use super::patience::{server, GoOn, Heeding, Patience};
 use super::Communicator;
 use crate::bootstrap::{
-    hex, identity, Handle, Heard, Line, MemoryStore, PrefixStore, Question, Server, Store, StoreError,
-    TcpStore, Unreachable,
+    hex, identity, Handle, Heard, MemoryStore, PrefixStore, ProcessLine, Question, Server, Store, StoreError,
+    TcpStore, UnreachableProcess,
 };
 use crate::choice::options::{fitting, part_of};
 use crate::config::{Config, Secret, TopologySource};
@@ -92,8 +92,8 @@ impl Communicator {
             return means.alone(patience);
         }
         let server = server(config)?;
-        let lists = Lists { name, place: &place(handles, name), own: &text(handles) };
-        let watch = Arc::new(Watch::over(handles, rank, config, &lists, silence)?);
+        let lists = HandleLists { name, place: &place(handles, name), own: &text(handles) };
+        let watch = Arc::new(MeetingWatch::over(handles, rank, config, &lists, silence)?);
         let alert: GoOn = {
             let (go_on, watch) = (patience.go_on.clone(), watch.clone());
             Arc::new(move || go_on().and_then(|()| watch.check_ranks()))
@@ -114,7 +114,9 @@ impl Communicator {
             Error::Timeout(text) => Error::Timeout(lists.explain(&server, text)),
             // The store is rank 0's: if it fails, rank 0 may be lost.
             Error::Store(_) if rank > 0 => match reach(&handles[0], config, patience.deadline) {
-                Err(gone @ (Unreachable::Gone(_) | Unreachable::Refused(_))) => lost(0, &gone).into(),
+                Err(gone @ (UnreachableProcess::Gone(_) | UnreachableProcess::Refused(_))) => {
+                    lost(0, &gone).into()
+                }
                 // The watch says whether it is silent.
                 _ => error,
             },
@@ -254,20 +256,24 @@ fn text(handles: &[Handle]) -> String {
 }
 
 /// Calls a process once, for requests until the deadline.
-fn reach(handle: &Handle, config: &Config, deadline: Instant) -> std::result::Result<TcpStore, Unreachable> {
+fn reach(
+    handle: &Handle,
+    config: &Config,
+    deadline: Instant,
+) -> std::result::Result<TcpStore, UnreachableProcess> {
     let secret = config.secret.as_ref().map(Secret::reveal);
     let store = TcpStore::connect(handle, secret, deadline.min(Instant::now() + CALL))?;
     Ok(store.until(deadline))
 }
 
 /// The lists of handles under one name. The ranks tell each other theirs, so that an error can say that they differ.
-struct Lists<'a> {
+struct HandleLists<'a> {
     name: &'a str,
     place: &'a str,
     own: &'a str,
 }
 
-impl Lists<'_> {
+impl HandleLists<'_> {
     /// The prefix of the keys at which others tell their lists.
     fn told(&self) -> String {
         format!("regroup-lists/{}/", self.name)
@@ -306,13 +312,13 @@ impl Lists<'_> {
 }
 
 /// Notices while the ranks meet that one of them is lost: rank 0 watches all others, and these watch rank 0.
-struct Watch {
-    watched: Mutex<Watched>,
+struct MeetingWatch {
+    watched: Mutex<WatchedRanks>,
 }
 
-struct Watched {
+struct WatchedRanks {
     handles: Vec<Handle>,
-    lines: Vec<(Rank, Line)>,
+    lines: Vec<(Rank, ProcessLine)>,
     heard: Receiver<(usize, Heard)>,
     awake: Awake,
     /// When each rank last answered.
@@ -321,39 +327,40 @@ struct Watched {
     silence: Duration,
 }
 
-impl Watch {
+impl MeetingWatch {
     fn over(
         handles: &[Handle],
         rank: Rank,
         config: &Config,
-        lists: &Lists<'_>,
+        lists: &HandleLists<'_>,
         silence: Duration,
-    ) -> Result<Watch> {
+    ) -> Result<MeetingWatch> {
         let (tell, heard) = channel();
         let mut lines = Vec::new();
         let watched = if rank == 0 { 1..handles.len() } else { 0..1 };
         for other in watched {
             let secret = config.secret.as_ref().map(|secret| secret.reveal().to_owned());
-            let line = Line::open(other, handles[other].clone(), secret, tell.clone()).map_err(|error| {
-                Error::Transport(refused("cannot start a thread to watch other ranks", &error))
-            })?;
+            let line =
+                ProcessLine::open(other, handles[other].clone(), secret, tell.clone()).map_err(|error| {
+                    Error::Transport(refused("cannot start a thread to watch other ranks", &error))
+                })?;
             line.ask(lists.tell());
             lines.push((other, line));
         }
         let (handles, last) = (handles.to_vec(), vec![None; handles.len()]);
         let awake = Awake::new();
-        Ok(Watch { watched: Mutex::new(Watched { handles, lines, heard, awake, last, silence }) })
+        Ok(MeetingWatch { watched: Mutex::new(WatchedRanks { handles, lines, heard, awake, last, silence }) })
     }
 
     /// An error if a rank is lost.
     fn check_ranks(&self) -> std::result::Result<(), StoreError> {
         let mut watched = self.watched.lock();
-        let Watched { handles, lines, heard, awake, last, silence } = &mut *watched;
+        let WatchedRanks { handles, lines, heard, awake, last, silence } = &mut *watched;
         let now = awake.passed();
         while let Ok((rank, news)) = heard.try_recv() {
             match news {
-                Heard::Unreached(Unreachable::Silent(_)) => continue,
-                Heard::Unreached(why @ Unreachable::Unable(..)) => {
+                Heard::Unreached(UnreachableProcess::Silent(_)) => continue,
+                Heard::Unreached(why @ UnreachableProcess::Unable(..)) => {
                     let action = format!("watch rank {rank} of the new group");
                     return Err(StoreError::Failed { action, reason: why.to_string() });
                 }
@@ -364,7 +371,7 @@ impl Watch {
             lines.iter().filter(|(other, _)| *other == rank).for_each(|(_, line)| line.ask(Question::Alive));
         }
         match lines.iter().find(|(rank, _)| now - last[*rank].unwrap_or_default() > *silence) {
-            Some((rank, _)) => Err(lost(*rank, &Unreachable::Silent(handles[*rank].to_string()))),
+            Some((rank, _)) => Err(lost(*rank, &UnreachableProcess::Silent(handles[*rank].to_string()))),
             None => Ok(()),
         }
     }
@@ -376,7 +383,7 @@ impl Watch {
     }
 }
 
-fn lost(rank: Rank, why: &Unreachable) -> StoreError {
+fn lost(rank: Rank, why: &UnreachableProcess) -> StoreError {
     StoreError::Lost { rank, message: format!("rank {rank} of the new group: {why}") }
 }
 
@@ -384,8 +391,8 @@ fn lost(rank: Rank, why: &Unreachable) -> StoreError {
 fn invite(
     server: &Server,
     handles: &[Handle],
-    lists: &Lists<'_>,
-    watch: &Watch,
+    lists: &HandleLists<'_>,
+    watch: &MeetingWatch,
     patience: Patience<'_>,
 ) -> Result<()> {
     let reached = loop {
@@ -405,7 +412,12 @@ fn invite(
 }
 
 /// The other ranks learn from rank 0 whether all processes can be reached, or which one cannot. Returns rank 0's store.
-fn join(handles: &[Handle], lists: &Lists<'_>, config: &Config, patience: Patience<'_>) -> Result<TcpStore> {
+fn join(
+    handles: &[Handle],
+    lists: &HandleLists<'_>,
+    config: &Config,
+    patience: Patience<'_>,
+) -> Result<TcpStore> {
     let late = || format!("rank 0 of the new group, {}, runs, but has not called regroup", handles[0]);
     let mut store = None;
     loop {

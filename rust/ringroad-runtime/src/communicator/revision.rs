@@ -10,8 +10,8 @@ use ringroad_core::{Collective, Rank};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::adaptation::{Adaptation, NetworkChange, NetworkView, Present, Reason, Straggle};
-use super::discovery::Calls;
+use super::adaptation::{Adaptation, LookReason, NetworkChange, NetworkView, Present, Straggle};
+use super::discovery::AllgatherExchange;
 use super::patience::{GoOn, Patience};
 use super::quiesce::Quiesce;
 use super::Communicator;
@@ -25,7 +25,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
 use crate::network::watch::{Suspicion, Watch};
-use crate::network::{self, Exchange, Limits};
+use crate::network::{self, DiscoveryLimits, Exchange};
 use crate::os::messages::warn_once;
 use crate::transport::buffer::Memory;
 
@@ -36,7 +36,7 @@ const LATE: f64 = 0.5;
 
 /// What rank 0 makes of what was measured.
 #[derive(Serialize, Deserialize)]
-struct Decision {
+struct RevisionDecision {
     /// How the network differs from what it was at first; `None` if nothing has changed since the last look.
     changes: Option<Changes>,
     /// What is different now.
@@ -51,9 +51,9 @@ struct Decision {
     is_doubtful: bool,
 }
 
-impl Decision {
-    fn nothing(note: String) -> Decision {
-        Decision {
+impl RevisionDecision {
+    fn nothing(note: String) -> RevisionDecision {
+        RevisionDecision {
             changes: None,
             links: Vec::new(),
             choices: None,
@@ -119,7 +119,7 @@ impl Communicator {
         let number = driver.with(|engine| engine.calls.shown(number));
         let latest = driver.with(|engine| engine.with_watch(|watch| watch.latest()));
         driver.with(|engine| engine.with_watch(Watch::rest));
-        let mut calls = Calls { communicator: self, patience, internal: true };
+        let mut calls = AllgatherExchange { communicator: self, patience, internal: true };
         let told = calls.collect("suspicions", &told(latest, suspicion), MOST_TOLD)?;
         let (latest, reason) = heard(&told)?;
         let hosts = network::hosts(&self.endpoints);
@@ -127,7 +127,7 @@ impl Communicator {
         let first = &self.choices;
         let base = Base { topology: &first.topology, bandwidth: first.model.bandwidth, leaders: &leaders };
         let ports = self.means()?.config.tcp_ports;
-        let limits = Limits {
+        let limits = DiscoveryLimits {
             budget: adaptation.budget,
             ports,
             memory: None,
@@ -144,7 +144,7 @@ impl Communicator {
         };
         let decision = (self.rank == 0).then(|| match &evidence {
             Ok(evidence) => self.judge(adaptation, &base, evidence, &latest),
-            Err(error) => Decision::nothing(error.to_string()),
+            Err(error) => RevisionDecision::nothing(error.to_string()),
         });
         let text =
             decision.map(|decision| serde_json::to_vec(&decision).expect("numbers and text can be written"));
@@ -183,13 +183,13 @@ impl Communicator {
         base: &Base<'_>,
         evidence: &Evidence,
         latest: &[i64],
-    ) -> Decision {
+    ) -> RevisionDecision {
         let before = adaptation.present.lock().changes.clone();
         let Observation { changes: now, is_doubtful } =
             base.observe(&before, &evidence.traces, &evidence.rounds);
         if now.is_like(&before) && is_doubtful {
             let note = "some links are slow, but not in the same way each time: hosts may be busy";
-            return Decision { is_doubtful, ..Decision::nothing(note.to_owned()) };
+            return RevisionDecision { is_doubtful, ..RevisionDecision::nothing(note.to_owned()) };
         }
         if now.is_like(&before) {
             let late = late(latest);
@@ -197,21 +197,21 @@ impl Communicator {
                 "" => "the links are as before".to_owned(),
                 ranks => format!("the links are as before; late to calls: {ranks}"),
             };
-            return Decision { late, ..Decision::nothing(note) };
+            return RevisionDecision { late, ..RevisionDecision::nothing(note) };
         }
         let choices = match now.is_empty() {
             true => Ok(None),
             false => self.choices_for(&now, base).map(Some),
         };
         match choices {
-            Ok(choices) => Decision {
+            Ok(choices) => RevisionDecision {
                 links: now.since(&before, base),
                 changes: Some(now),
                 choices,
                 is_doubtful,
-                ..Decision::nothing(String::new())
+                ..RevisionDecision::nothing(String::new())
             },
-            Err(error) => Decision::nothing(format!("the network has changed, but {error}")),
+            Err(error) => RevisionDecision::nothing(format!("the network has changed, but {error}")),
         }
     }
 
@@ -222,8 +222,9 @@ impl Communicator {
     }
 
     /// Reads and checks what rank 0 has decided.
-    fn read(&self, text: &[u8]) -> std::result::Result<(Decision, Arc<Choices>), String> {
-        let mut decision: Decision = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    fn read(&self, text: &[u8]) -> std::result::Result<(RevisionDecision, Arc<Choices>), String> {
+        let mut decision: RevisionDecision =
+            serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let choices = match decision.choices.take() {
             None => self.choices.clone(),
             Some(choices) => {
@@ -238,8 +239,8 @@ impl Communicator {
     fn adopt(
         &self,
         adaptation: &Adaptation,
-        (number, reason): (u64, Option<Reason>),
-        decision: Decision,
+        (number, reason): (u64, Option<LookReason>),
+        decision: RevisionDecision,
         choices: Arc<Choices>,
     ) -> Result<()> {
         let driver = self.driver.get()?;
@@ -319,7 +320,7 @@ impl Communicator {
 }
 
 /// What a rank tells the others before they look: how long it was in its latest calls, and what it suspects.
-type Told = (f32, Option<[f32; 3]>);
+type ToldTimes = (f32, Option<[f32; 3]>);
 
 /// More bytes than that takes.
 const MOST_TOLD: usize = 256;
@@ -330,15 +331,15 @@ fn told(latest: f32, suspicion: Option<Suspicion>) -> Vec<u8> {
 }
 
 /// How long each rank was in its latest calls, in microseconds, and the strongest reason to look.
-fn heard(told: &[Vec<u8>]) -> Result<(Vec<i64>, Option<Reason>)> {
+fn heard(told: &[Vec<u8>]) -> Result<(Vec<i64>, Option<LookReason>)> {
     let mut latest = Vec::with_capacity(told.len());
-    let mut strongest: Option<Reason> = None;
+    let mut strongest: Option<LookReason> = None;
     for (rank, text) in told.iter().enumerate() {
-        let (seconds, suspicion): Told =
+        let (seconds, suspicion): ToldTimes =
             serde_json::from_slice(text).map_err(|error| refused("suspicions", rank, unreadable(&error)))?;
         latest.push((1e6 * f64::from(seconds)) as i64);
-        let reason = suspicion.map(|[ratio, took, predicted]| Reason { rank, ratio, took, predicted });
-        let is_stronger = |reason: &Reason| strongest.is_none_or(|known| reason.ratio > known.ratio);
+        let reason = suspicion.map(|[ratio, took, predicted]| LookReason { rank, ratio, took, predicted });
+        let is_stronger = |reason: &LookReason| strongest.is_none_or(|known| reason.ratio > known.ratio);
         strongest = reason.filter(is_stronger).or(strongest);
     }
     Ok((latest, strongest))
@@ -371,7 +372,7 @@ fn sentence(change: &NetworkChange) -> String {
     };
     let links: Vec<String> = change.links.iter().map(link).collect();
     let reason = change.reason.map_or(String::new(), |reason| {
-        let Reason { rank, ratio, took, predicted } = reason;
+        let LookReason { rank, ratio, took, predicted } = reason;
         format!(
             " (calls of rank {rank} took {ratio:.2} times as long as usual: {:.1} ms where {:.1} were predicted)",
             1e3 * took,

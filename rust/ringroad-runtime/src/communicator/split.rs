@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Collective, Rank, Topology};
 
 use super::patience::{GoOn, Patience, SLICE};
-use super::{Called, Communicator, Family, Means};
+use super::{Called, Communicator, Means, ThreadFamily};
 use crate::bootstrap::{identity, Handle};
 use crate::calls::call::Operation;
 use crate::calls::request::Request;
-use crate::choice::choices::Origin;
+use crate::choice::choices::NetworkOrigin;
 use crate::choice::options::{part_of, Options};
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -93,7 +93,7 @@ impl Communicator {
 
     /// The network, if it was given or found out rather than assumed.
     pub fn known_topology(&self) -> Option<Topology> {
-        let is_known = self.choices.origin != Origin::Assumed;
+        let is_known = self.choices.origin != NetworkOrigin::Assumed;
         is_known.then(|| self.present().topology.clone())
     }
 
@@ -124,7 +124,7 @@ impl Communicator {
     /// As the first of its group, makes the communicators of all; takes the one of this rank.
     fn take_communicator(
         &self,
-        family: &Family,
+        family: &ThreadFamily,
         (number, color): (u64, i64),
         (members, position): (&[Rank], usize),
         config: &Config,

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::adaptation::{Adaptation, NetworkChange, Straggle};
 use crate::bootstrap::{EndpointInfo, Handle, Inquiry, Reporter};
 use crate::engine::progress::Driver;
-use crate::engine::Standing;
-use crate::os::fork::Own;
+use crate::engine::RankStanding;
+use crate::os::fork::ProcessOwned;
 use crate::os::liveness::state_of;
 
 /// How long threads that drive the engine may keep it.
@@ -23,39 +23,39 @@ pub(super) struct Reporting {
     pub rank: Rank,
     pub endpoints: Arc<Vec<EndpointInfo>>,
     pub secret: Option<String>,
-    pub driver: Own<Weak<Driver>>,
+    pub driver: ProcessOwned<Weak<Driver>>,
     pub adaptation: OnceLock<Weak<Adaptation>>,
 }
 
 /// One rank's part in a communicator.
 #[derive(Serialize)]
-struct Part<'a> {
+struct RankStatus<'a> {
     name: &'a str,
     /// The same on all its ranks, and different for all other communicators.
     group: String,
     rank: Rank,
     size: usize,
-    members: Vec<Member<'a>>,
+    members: Vec<MemberProcess<'a>>,
     /// What the kernel says of ranks of this host that are stopped (`T`, `t`) or have ended (`X`).
     halted: Vec<(Rank, char)>,
     /// How many threads wait for a call.
     waiting: usize,
     /// `None` if threads have kept the engine for too long.
-    standing: Option<Standing>,
+    standing: Option<RankStanding>,
     changes: Vec<NetworkChange>,
     stragglers: Vec<Straggle>,
 }
 
 #[derive(Serialize)]
-struct Member<'a> {
+struct MemberProcess<'a> {
     host: &'a str,
     pid: u32,
     handle: &'a Option<Handle>,
 }
 
-impl Member<'_> {
-    fn from_endpoint(endpoint: &EndpointInfo) -> Member<'_> {
-        Member { host: &endpoint.host, pid: endpoint.pid, handle: &endpoint.handle }
+impl MemberProcess<'_> {
+    fn from_endpoint(endpoint: &EndpointInfo) -> MemberProcess<'_> {
+        MemberProcess { host: &endpoint.host, pid: endpoint.pid, handle: &endpoint.handle }
     }
 }
 
@@ -75,12 +75,17 @@ impl Reporter for Reporting {
             Some(adaptation) => adaptation.seen(),
             None => Default::default(),
         };
-        let part = Part {
+        let part = RankStatus {
             name: &self.name,
             group: format!("{:016x}", self.endpoints[0].instance),
             rank: self.rank,
             size: self.endpoints.len(),
-            members: self.endpoints.iter().filter(|_| inquiry.members).map(Member::from_endpoint).collect(),
+            members: self
+                .endpoints
+                .iter()
+                .filter(|_| inquiry.members)
+                .map(MemberProcess::from_endpoint)
+                .collect(),
             halted: halted.collect(),
             waiting: driver.waiting(),
             standing: driver.peek(BUSY, |engine| engine.standing()),

@@ -7,21 +7,21 @@ use crate::error::convert;
 
 /// The allowed values of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Values {
+pub enum AllowedValues {
     /// As a description.
     Words(&'static str),
     /// As a list of which one is written.
     OneOf(&'static [&'static str]),
 }
 
-impl fmt::Display for Values {
+impl fmt::Display for AllowedValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Values::Words(words) => f.write_str(words),
-            Values::OneOf([names @ .., last]) if !names.is_empty() => {
+            AllowedValues::Words(words) => f.write_str(words),
+            AllowedValues::OneOf([names @ .., last]) if !names.is_empty() => {
                 write!(f, "{} or {last}", names.join(", "))
             }
-            Values::OneOf(names) => f.write_str(&names.concat()),
+            AllowedValues::OneOf(names) => f.write_str(&names.concat()),
         }
     }
 }
@@ -36,7 +36,7 @@ pub struct Setting {
     /// The unit of its value; empty if it has none.
     pub unit: &'static str,
     /// The allowed values.
-    pub values: Values,
+    pub values: AllowedValues,
     /// What it is for, and what leaving it unset means.
     pub help: &'static str,
     /// Whether its value is never shown.
@@ -81,7 +81,7 @@ impl Setting {
 
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum ValueOrigin {
     /// It is the default.
     Default,
     /// The variable is set.
@@ -90,13 +90,13 @@ pub enum Origin {
 
 /// A row of what `ringroad info` prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct SettingEntry {
     /// The variable.
     pub setting: &'static Setting,
     /// Its value as written. `set` for a secret; `None` if it is unset and has no default.
     pub value: Option<String>,
     /// Where the value comes from.
-    pub origin: Origin,
+    pub origin: ValueOrigin,
 }
 
 /// The error for a variable whose value cannot be used.
@@ -110,7 +110,7 @@ pub struct ConfigError {
     /// What is wrong with the value, if the allowed values do not show it.
     pub reason: String,
     /// The allowed values.
-    pub values: Values,
+    pub values: AllowedValues,
 }
 
 convert! {

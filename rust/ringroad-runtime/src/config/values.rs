@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use ringroad_core::{units, Topology};
 
-use super::setting::Values;
+use super::setting::AllowedValues;
 use crate::os::files;
-use crate::os::ports::Ports;
+use crate::os::ports::PortRange;
 
 /// The longest timeout in seconds: a year. Longer ones overflow clocks.
 const LONGEST_TIMEOUT: f64 = 365.0 * 86400.0;
@@ -26,7 +26,7 @@ macro_rules! choice {
         }
 
         impl $type {
-            pub(super) const VALUES: Values = Values::OneOf(&[$($name),*]);
+            pub(super) const VALUES: AllowedValues = AllowedValues::OneOf(&[$($name),*]);
 
             /// As it is written.
             pub fn name(self) -> &'static str {
@@ -293,7 +293,7 @@ pub(super) fn store(text: &str) -> Result<Option<StoreSource>, String> {
     }
 }
 
-pub(super) fn tcp_ports(text: &str) -> Result<Ports, String> {
+pub(super) fn tcp_ports(text: &str) -> Result<PortRange, String> {
     let (first, last) = text.split_once('-').ok_or("")?;
     let port = |text: &str| text.trim().parse::<u16>().map_err(|_| format!("{text:?} is not a port"));
     let (first, last) = (port(first)?, port(last)?);

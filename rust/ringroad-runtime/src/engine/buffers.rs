@@ -16,7 +16,7 @@ const AT_ONCE: usize = 64;
 
 /// The buffers of one call, under the names that plans use.
 #[derive(Debug)]
-pub(crate) struct Buffers {
+pub(crate) struct CallBuffers {
     /// The caller's input.
     pub input: Region,
     /// The memory of the result. In place, this is the larger of the two.
@@ -31,10 +31,10 @@ pub(crate) struct Buffers {
     pub past_caches: bool,
 }
 
-impl Buffers {
+impl CallBuffers {
     /// Buffers of a call that has no scratch memory and no arrivals.
-    pub fn new(input: Region, output: Region) -> Buffers {
-        Buffers {
+    pub fn new(input: Region, output: Region) -> CallBuffers {
+        CallBuffers {
             input,
             output,
             scratch: Region::nothing(),
@@ -94,7 +94,7 @@ impl Buffers {
     }
 
     /// Writes what the caller has made of the operands of a reduction. Sound for the same reasons as
-    /// [`Buffers::perform`].
+    /// [`CallBuffers::perform`].
     pub(crate) fn reduced(&self, command: Command, result: &Region) {
         let Command::Reduce { target, also, .. } = command else { unreachable!("only vectors are reduced") };
         for span in std::iter::once(target).chain(also) {

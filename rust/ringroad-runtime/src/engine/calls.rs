@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Task;
 use crate::calls::call::Prepared;
-use crate::calls::function::Reduction;
+use crate::calls::function::FunctionReduction;
 use crate::calls::work::Completion;
 use crate::error::Error;
 use crate::transport::notice::CALLS_TOLD;
@@ -45,20 +45,20 @@ pub(crate) struct Calls {
     /// How many calls were made while the ranks connected.
     before: u64,
     /// Calls that have ended since [`Calls::take_ended`] was last called.
-    ended: Ended,
+    ended: EndedCalls,
 }
 
 /// Calls that have ended, and what else is to be done once the lock is released.
 #[must_use]
 #[derive(Default)]
-pub(crate) struct Ended {
+pub(crate) struct EndedCalls {
     any: bool,
     awaited: Vec<Arc<Completion>>,
     /// Reductions of the callers' own that calls in flight wait for.
-    pub reductions: Vec<Reduction>,
+    pub reductions: Vec<FunctionReduction>,
 }
 
-impl Ended {
+impl EndedCalls {
     /// Whether any call has ended.
     pub fn any(&self) -> bool {
         self.any
@@ -291,13 +291,13 @@ impl Calls {
     }
 
     /// Lets these reductions be performed after the lock is released.
-    pub(super) fn reduce(&mut self, reductions: Vec<Reduction>) {
+    pub(super) fn reduce(&mut self, reductions: Vec<FunctionReduction>) {
         self.ended.reductions.extend(reductions);
     }
 
     /// Takes the calls that have ended since the last time, so that their callbacks can run after the lock is
     /// released.
-    pub fn take_ended(&mut self) -> Ended {
+    pub fn take_ended(&mut self) -> EndedCalls {
         std::mem::take(&mut self.ended)
     }
 }

@@ -9,7 +9,7 @@ use ringroad_core::Rank;
 use super::{Engine, Task, ABORT, ANSWER_TIME, GIVE_UP_GRACE};
 use crate::calls::call::{generation, generation_of};
 use crate::error::Error;
-use crate::transport::notice::{Notice, Reason};
+use crate::transport::notice::{FailureReason, Notice};
 use crate::transport::{Event, Tag};
 
 impl Engine {
@@ -47,9 +47,9 @@ impl Engine {
         }
         if number == 0 {
             let message = format!("rank {}: {found}", self.peers.describe(self.peers.rank));
-            return self.fail(Error::Mismatch(message.clone()), Reason::Abort, message);
+            return self.fail(Error::Mismatch(message.clone()), FailureReason::Abort, message);
         }
-        self.compare_calls(Reason::Mismatch { number }, String::new());
+        self.compare_calls(FailureReason::Mismatch { number }, String::new());
     }
 
     /// Gives up because a deadline has passed. `message` says what this rank was doing.
@@ -59,14 +59,14 @@ impl Engine {
         }
         match number {
             0 => self.compare_messages(message),
-            _ => self.compare_calls(Reason::Timeout { number }, message),
+            _ => self.compare_calls(FailureReason::Timeout { number }, message),
         }
     }
 
     /// Tells the other ranks for which messages this rank waits, collects their answers, and gives up. The error says
     /// what the ranks wait for, from one to the next. `message` says what this rank was doing.
     fn compare_messages(&mut self, message: String) {
-        let told = self.notice(Reason::LateMessage, message);
+        let told = self.notice(FailureReason::LateMessage, message);
         let message = told.message.clone();
         let answers = self.exchange_notices(told);
         let told = self.describe_messages(&answers);
@@ -74,17 +74,18 @@ impl Engine {
     }
 
     /// What this rank tells the others when it gives up.
-    fn notice(&self, reason: Reason, message: String) -> Notice {
+    fn notice(&self, reason: FailureReason, message: String) -> Notice {
         let (calls, ended) = (self.calls.recent(), self.calls.last_ended());
-        let messages = if reason == Reason::LateMessage { self.unfinished_messages() } else { Vec::new() };
+        let messages =
+            if reason == FailureReason::LateMessage { self.unfinished_messages() } else { Vec::new() };
         Notice { reason, message, calls, ended, messages }
     }
 
     /// Tells the other ranks which calls this rank made recently, collects their answers, and gives up. If the calls
     /// differ, the error names them; otherwise it names the ranks that did not make call `number`. `message` says what
     /// this rank was doing.
-    fn compare_calls(&mut self, reason: Reason, message: String) {
-        let (Reason::Mismatch { number } | Reason::Timeout { number }) = reason else { return };
+    fn compare_calls(&mut self, reason: FailureReason, message: String) {
+        let (FailureReason::Mismatch { number } | FailureReason::Timeout { number }) = reason else { return };
         let answers = self.exchange_notices(self.notice(reason, message.clone()));
         let answers: Vec<_> = answers.into_iter().map(|notice| notice.map(|notice| notice.calls)).collect();
         let numbers: BTreeSet<u64> = answers.iter().flatten().flatten().map(|(n, _)| *n).collect();
@@ -101,7 +102,7 @@ impl Engine {
         };
         let line = |rank: Rank, call: &str| format!("  rank {}: {call}", self.peers.describe(rank));
         let unlike = numbers.into_iter().find(differ);
-        let error = if unlike.is_some() || matches!(reason, Reason::Mismatch { .. }) {
+        let error = if unlike.is_some() || matches!(reason, FailureReason::Mismatch { .. }) {
             let number = unlike.unwrap_or(number);
             let row =
                 |r: Rank| called(r, number).map_or_else(|| line(r, &elsewhere(r)), |call| line(r, call));
@@ -200,12 +201,12 @@ impl Engine {
         }
         let told = |message: &str| format!("{message} (as rank {} says)", self.peers.describe(from));
         match notice.reason {
-            Reason::Mismatch { .. } => {
+            FailureReason::Mismatch { .. } => {
                 let reason = notice.reason;
                 self.notices.push_front((from, notice));
                 self.compare_calls(reason, String::new());
             }
-            Reason::Timeout { number } => {
+            FailureReason::Timeout { number } => {
                 let reason = notice.reason;
                 let own = self.calls.in_flight().find(|task| task.number == number);
                 let here = own.map(|t| {
@@ -215,29 +216,29 @@ impl Engine {
                 self.notices.push_front((from, notice));
                 self.compare_calls(reason, message);
             }
-            Reason::Peer { rank } => {
+            FailureReason::Peer { rank } => {
                 let message = told(&notice.message);
-                self.fail(Error::Peer { rank, message }, Reason::Peer { rank }, notice.message);
+                self.fail(Error::Peer { rank, message }, FailureReason::Peer { rank }, notice.message);
             }
-            Reason::LateMessage => {
+            FailureReason::LateMessage => {
                 let message = told(&notice.message);
                 self.notices.push_front((from, notice));
                 self.compare_messages(message);
             }
-            Reason::Abort => {
+            FailureReason::Abort => {
                 let message = told(&notice.message);
-                self.fail(Error::Aborted(message), Reason::Abort, notice.message);
+                self.fail(Error::Aborted(message), FailureReason::Abort, notice.message);
             }
         }
     }
 
     /// Gives up the communicator because this rank leaves it: for the others, a member is lost.
     pub fn leave(&mut self, message: String) {
-        self.fail(Error::Aborted(message.clone()), Reason::Peer { rank: self.peers.rank }, message);
+        self.fail(Error::Aborted(message.clone()), FailureReason::Peer { rank: self.peers.rank }, message);
     }
 
     /// Gives up the communicator, on this rank and on all others.
-    pub fn fail(&mut self, error: Error, reason: Reason, message: String) {
+    pub fn fail(&mut self, error: Error, reason: FailureReason, message: String) {
         if self.failure.is_some() || self.closed {
             return;
         }
@@ -278,7 +279,7 @@ impl Engine {
     pub fn give_up(&mut self, what: &str) -> Error {
         let message = format!("rank {} hit a bug in ringroad: {what}", self.peers.describe(self.peers.rank));
         let error = Error::Aborted(message.clone());
-        attempt(|| self.fail(error.clone(), Reason::Abort, message));
+        attempt(|| self.fail(error.clone(), FailureReason::Abort, message));
         if self.failure.is_none() && !self.closed {
             attempt(|| self.fail_here(error.clone()));
         }

@@ -18,9 +18,9 @@ mod scratch;
 mod status;
 mod task;
 
-pub(crate) use calls::Ended;
+pub(crate) use calls::EndedCalls;
 pub use recorder::Recorded;
-pub(crate) use status::Standing;
+pub(crate) use status::RankStanding;
 pub(crate) use task::Task;
 
 use std::collections::VecDeque;
@@ -32,22 +32,22 @@ use ringroad_core::Rank;
 
 use crate::bootstrap::EndpointInfo;
 use crate::calls::call::CallKey;
-use crate::calls::function::Reduction;
+use crate::calls::function::FunctionReduction;
 use crate::calls::work::Message;
-use crate::choice::choices::Lowering;
+use crate::choice::choices::LoweringSettings;
 use crate::error::Error;
 use crate::network::watch::{Prediction, Sign, Watch};
 use crate::os::machine::cache;
 use crate::transport::buffer::Region;
-use crate::transport::notice::{Notice, Reason};
+use crate::transport::notice::{FailureReason, Notice};
 use crate::transport::{
     Arrived, Event, Failure, Lack, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, ABORTED,
     AWHILE, LOOKED_AT,
 };
 
-use self::buffers::Buffers;
+use self::buffers::CallBuffers;
 use self::calls::Calls;
-use self::own::Own;
+use self::own::Loopback;
 use self::peers::{Peers, Suspect, ENDED};
 use self::recorder::Recorder;
 use self::scratch::Scratch;
@@ -72,7 +72,7 @@ pub(crate) struct Engine {
     name: String,
     transport: Box<dyn Transport>,
     /// For messages to this rank, once there has been one.
-    own: Option<Own>,
+    own: Option<Loopback>,
     pub calls: Calls,
     peers: Peers,
     failure: Option<Error>,
@@ -112,7 +112,7 @@ impl Engine {
         name: String,
         rank: Rank,
         endpoints: Arc<Vec<EndpointInfo>>,
-        lowering: &Lowering,
+        lowering: &LoweringSettings,
         mut transport: Box<dyn Transport>,
     ) -> Engine {
         let local = transport.local_memory().map(|memory| memory.ranks()).unwrap_or_default();
@@ -297,7 +297,7 @@ impl Engine {
             }
             self.has_remote_peers |= !self.peers.is_local(peer);
         }
-        let Buffers { input, output, past_caches, .. } = &mut task.buffers;
+        let CallBuffers { input, output, past_caches, .. } = &mut task.buffers;
         *past_caches = input.len() + output.len() >= self.uncached;
         let like = if input.is_empty() { output } else { input };
         (task.buffers.scratch, task.buffers.scratch_range) =
@@ -365,7 +365,7 @@ impl Engine {
         if let Some(index) = verdicts.iter().position(|verdict| *verdict == Some(true)) {
             let suspect = self.peers.suspects.swap_remove(index);
             let (rank, message) = (suspect.peer, self.describe_loss(&suspect));
-            self.fail(Error::Peer { rank, message: message.clone() }, Reason::Peer { rank }, message);
+            self.fail(Error::Peer { rank, message: message.clone() }, FailureReason::Peer { rank }, message);
         } else {
             let mut verdicts = verdicts.into_iter();
             self.peers.suspects.retain(|_| verdicts.next().flatten().is_some());
@@ -424,7 +424,7 @@ impl Engine {
 
     pub fn arm(&mut self) -> bool {
         // A message for a receive from any source may have come along with notices.
-        !self.match_waiting() && self.own.as_mut().is_none_or(Own::arm) && self.transport.arm()
+        !self.match_waiting() && self.own.as_mut().is_none_or(Loopback::arm) && self.transport.arm()
     }
 
     /// Closes the connections after the last call. Calls that are still in flight fail.
@@ -532,7 +532,7 @@ impl Engine {
                         Tag { source: self.peers.rank, message: task.tag.message | message, ..task.tag };
                     let source = task.buffers.region(source);
                     let posted = if peer == self.peers.rank {
-                        self.own.get_or_insert_with(|| Own::new(peer)).send(tag, source, request)
+                        self.own.get_or_insert_with(|| Loopback::new(peer)).send(tag, source, request)
                     } else if stays && self.peers.is_local(peer) {
                         memory(&mut self.transport).send_zero_copy(peer, port, tag, source, request)
                     } else {
@@ -544,7 +544,9 @@ impl Engine {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
                     let target = task.buffers.target(task.executor.plan(), number, target);
                     let posted = match peer == self.peers.rank {
-                        true => self.own.get_or_insert_with(|| Own::new(peer)).receive(tag, target, request),
+                        true => {
+                            self.own.get_or_insert_with(|| Loopback::new(peer)).receive(tag, target, request)
+                        }
                         false => self.transport.receive(port, tag, target, request),
                     };
                     (peer, posted)
@@ -582,7 +584,7 @@ impl Engine {
                     if let Some(function) = &task.function {
                         if let Some(sources) = task.buffers.operands(task.executor.plan(), local) {
                             let (function, flipped) = (function.clone(), task.call().flipped);
-                            reductions.push(Reduction { request, function, sources, flipped });
+                            reductions.push(FunctionReduction { request, function, sources, flipped });
                             continue;
                         }
                     }
@@ -646,7 +648,7 @@ impl Engine {
     fn lack_connection(&mut self, peer: Rank, reason: &str) {
         let own = self.peers.describe(self.peers.rank);
         let message = format!("rank {own} gives up while it was {}: {reason}", self.describe_need(peer));
-        self.fail(Error::Transport(message.clone()), Reason::Abort, message);
+        self.fail(Error::Transport(message.clone()), FailureReason::Abort, message);
     }
 
     /// Gives up for lack of memory.
@@ -656,7 +658,7 @@ impl Engine {
              before more are sent, since they wait in shared memory; or allow the process more memory",
             self.peers.describe(self.peers.rank)
         );
-        self.fail(Error::Memory(message.clone()), Reason::Abort, message);
+        self.fail(Error::Memory(message.clone()), FailureReason::Abort, message);
     }
 
     /// Gives up if a peer of this call has aborted and no notice of it has come: the peer's memory may have been read
@@ -672,7 +674,7 @@ impl Engine {
                 self.peers.describe(self.peers.rank),
                 self.describe_call(task)
             );
-            self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
+            self.fail(Error::Aborted(message.clone()), FailureReason::Abort, message);
         }
     }
 
@@ -691,7 +693,7 @@ impl Engine {
                     self.peers.describe(self.peers.rank),
                     task.call()
                 );
-                self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
+                self.fail(Error::Aborted(message.clone()), FailureReason::Abort, message);
             }
         }
     }
@@ -709,7 +711,7 @@ impl Engine {
             watching.note(prediction, began, Instant::now());
         }
         debug_assert!(task.buffers.arrived.iter().all(Option::is_none), "what has arrived is released");
-        let Buffers { input, output, scratch, .. } = &mut task.buffers;
+        let CallBuffers { input, output, scratch, .. } = &mut task.buffers;
         (*input, *output) = (Region::nothing(), Region::nothing());
         task.function = None;
         let scratch = std::mem::replace(scratch, Region::nothing());

@@ -8,15 +8,15 @@ use crate::transport::in_process::InProcess;
 use crate::transport::{Event, Posted, RequestId, Subject, Tag, Transport, TransportError, Unclaimed};
 
 /// The way from a rank to itself. In its group of one, the rank is rank 0.
-pub(super) struct Own {
+pub(super) struct Loopback {
     rank: Rank,
     group: InProcess,
 }
 
-impl Own {
-    pub fn new(rank: Rank) -> Own {
+impl Loopback {
+    pub fn new(rank: Rank) -> Loopback {
         let group = InProcess::group_with(1, LONG).pop().expect("a group of one");
-        Own { rank, group }
+        Loopback { rank, group }
     }
 
     pub fn send(&mut self, tag: Tag, source: Region, request: RequestId) -> Result<Posted, TransportError> {

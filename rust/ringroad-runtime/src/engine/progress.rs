@@ -17,13 +17,13 @@ use ringroad_core::Rank;
 
 use crate::calls::callbacks::Callbacks;
 use crate::calls::work::Completion;
-use crate::engine::{Ended, Engine, Task};
+use crate::engine::{EndedCalls, Engine, Task};
 use crate::error::{Error, Result};
 use crate::os::counted::Counted;
 use crate::os::lock::{Condvar, Mutex, MutexGuard};
 use crate::os::scheduler::HostLoad;
-use crate::os::turns::Turns;
-use crate::transport::notice::Reason;
+use crate::os::turns::CoreTurns;
+use crate::transport::notice::FailureReason;
 use crate::transport::Wait;
 
 const YIELDS: u32 = 100;
@@ -49,7 +49,7 @@ const PEEK: Duration = Duration::from_millis(1);
 pub(crate) struct Driver {
     engine: Mutex<Engine>,
     waiter: Arc<dyn Wait>,
-    turns: Turns,
+    turns: CoreTurns,
     inspect: Duration,
     /// The number of threads that wait for a call and drive the engine meanwhile.
     waiting: AtomicUsize,
@@ -86,7 +86,7 @@ impl Driver {
         Arc::new(Driver {
             engine: Mutex::new(engine),
             waiter,
-            turns: Turns::new(rank, load),
+            turns: CoreTurns::new(rank, load),
             inspect: INSPECT * load.map_or(1, |load| (load.ranks / load.cores / SHARING).max(1) as u32),
             waiting: AtomicUsize::new(0),
             blocked: AtomicUsize::new(0),
@@ -129,7 +129,7 @@ impl Driver {
     }
 
     /// A panic would leave calls that never end. So it fails all calls, and is returned as an error.
-    fn with_locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (Result<T>, Ended) {
+    fn with_locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (Result<T>, EndedCalls) {
         let mut engine = self.engine.try_lock().unwrap_or_else(|| {
             let _counted = Counted::new(&self.queued);
             self.engine.lock()
@@ -146,7 +146,7 @@ impl Driver {
 
     /// Arranges for the callbacks of calls that have ended, and performs reductions of the callers' own. The caller holds
     /// no lock.
-    pub fn call_back(&self, mut ended: Ended) {
+    pub fn call_back(&self, mut ended: EndedCalls) {
         let mut reductions = VecDeque::from(std::mem::take(&mut ended.reductions));
         self.callbacks.run(ended.awaited());
         while let Some(reduction) = reductions.pop_front() {
@@ -163,7 +163,7 @@ impl Driver {
         self: &Arc<Self>,
         awaited: bool,
         make: impl FnOnce(&mut Engine) -> Box<Task>,
-    ) -> (Result<Arc<Completion>>, Ended) {
+    ) -> (Result<Arc<Completion>>, EndedCalls) {
         let (result, ended) = self.with_locked(|engine| {
             let task = make(engine);
             let completion = task.completion.clone();
@@ -184,7 +184,7 @@ impl Driver {
 
     /// As [`Engine::begin_held`]. The caller may hold a lock. It passes the ended calls to [`Driver::call_back`] once it holds
     /// none.
-    pub fn begin_held(&self, is_next: impl FnMut(&mut Task) -> Result<bool>) -> Ended {
+    pub fn begin_held(&self, is_next: impl FnMut(&mut Task) -> Result<bool>) -> EndedCalls {
         let (_, ended) = self.with_locked(|engine| engine.begin_held(is_next));
         self.hand_over();
         ended
@@ -351,7 +351,7 @@ impl Driver {
 
     /// Gives up the communicator on every rank.
     pub fn abort(&self, message: String) {
-        self.with(|engine| engine.fail(Error::Aborted(message.clone()), Reason::Abort, message));
+        self.with(|engine| engine.fail(Error::Aborted(message.clone()), FailureReason::Abort, message));
     }
 
     /// Leaves the communicator during a call: every rank loses this one.

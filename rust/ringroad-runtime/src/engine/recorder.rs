@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{Engine, Task};
 use crate::error::Error;
-use crate::transport::{Connection, RequestId};
+use crate::transport::{CountedConnection, RequestId};
 
 /// The largest number of events that are kept: about 30 MB in memory, and 90 MB as a file.
 const MAX_EVENTS: usize = 1 << 18;
@@ -34,7 +34,7 @@ pub struct Recorded {
     /// How many events were dropped for lack of room.
     pub lost: u64,
     /// The connections to other hosts.
-    pub connections: Vec<Connection>,
+    pub connections: Vec<CountedConnection>,
     /// The events.
     pub trace: Trace,
 }
@@ -72,7 +72,7 @@ pub(super) struct Recorder {
     /// The directory for the file that is written at the end, if there is to be one.
     directory: Option<PathBuf>,
     /// The connections, once they are to be closed.
-    pub connections: Vec<Connection>,
+    pub connections: Vec<CountedConnection>,
     /// The index of the first event of the trace that [`Engine::start_trace`] began.
     wanted: Option<usize>,
 }

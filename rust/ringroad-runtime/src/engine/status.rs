@@ -8,14 +8,14 @@ use serde::Serialize;
 use super::diagnostics::pending;
 use super::{Engine, Task};
 use crate::calls::call::Prepared;
-use crate::transport::Connection;
+use crate::transport::CountedConnection;
 
 /// Of how many connections a rank says how they stand: of a large job, everything would be too much to read.
 const CONNECTIONS: usize = 64;
 
 /// How one rank of a communicator stands.
 #[derive(Debug, Serialize)]
-pub(crate) struct Standing {
+pub(crate) struct RankStanding {
     /// The number of the last collective call that was made here.
     called: u64,
     /// The number of the last one that has ended here together with all calls before it.
@@ -23,7 +23,7 @@ pub(crate) struct Standing {
     /// The calls in flight.
     calls: Vec<InFlight>,
     /// The latest collective calls, with those in flight.
-    recent: Vec<Facts>,
+    recent: Vec<CallFacts>,
     /// Why the communicator cannot be used any more.
     failure: Option<String>,
     closed: bool,
@@ -31,14 +31,14 @@ pub(crate) struct Standing {
     lost: Vec<(Rank, String)>,
     transport: String,
     /// The connections to other hosts that had to send most again, then those that sent most.
-    connections: Vec<Connection>,
+    connections: Vec<CountedConnection>,
 }
 
 /// A call that has not ended.
 #[derive(Debug, Serialize)]
 struct InFlight {
     #[serde(flatten)]
-    facts: Facts,
+    facts: CallFacts,
     /// Seconds since it was made; `None` in its first moment.
     since: Option<f64>,
     /// Seconds after which it fails.
@@ -55,7 +55,7 @@ struct InFlight {
 
 /// What was called.
 #[derive(Debug, Serialize)]
-struct Facts {
+struct CallFacts {
     /// The number of the collective call; 0 for messages between two ranks.
     number: u64,
     /// Equal for calls that fit each other.
@@ -74,11 +74,11 @@ struct Facts {
     algorithm: String,
 }
 
-impl Facts {
-    fn from_call(number: u64, call: &Prepared) -> Facts {
+impl CallFacts {
+    fn from_call(number: u64, call: &Prepared) -> CallFacts {
         let collective = call.key.operation.collective();
         let (peer, tag) = call.key.operation.ends().unwrap_or_default();
-        Facts {
+        CallFacts {
             number,
             digest: call.check(0),
             text: call.to_string(),
@@ -97,7 +97,7 @@ impl Facts {
 
 impl Engine {
     /// How this rank stands now. Changes nothing.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> RankStanding {
         let now = Instant::now();
         let begun = self.calls.in_flight().map(|task| {
             let (step, waits_for, sends_to) = pending(task);
@@ -116,8 +116,9 @@ impl Engine {
             held
         });
         let mut calls: Vec<InFlight> = begun.chain(before).chain(held).collect();
-        let recent = self.calls.history().into_iter().map(|(number, call)| Facts::from_call(number, call));
-        let mut recent: Vec<Facts> = recent.collect();
+        let recent =
+            self.calls.history().into_iter().map(|(number, call)| CallFacts::from_call(number, call));
+        let mut recent: Vec<CallFacts> = recent.collect();
         for facts in calls.iter_mut().map(|call| &mut call.facts).chain(&mut recent) {
             facts.number = self.calls.shown(facts.number);
         }
@@ -127,7 +128,7 @@ impl Engine {
         connections.sort_by_key(|one| (one.sent_again, one.sent));
         connections.reverse();
         connections.truncate(CONNECTIONS);
-        Standing {
+        RankStanding {
             called: self.calls.shown(self.calls.called),
             ended: self.calls.shown(self.calls.last_ended()),
             calls,
@@ -152,7 +153,7 @@ fn in_flight(
     let left = |deadline: Instant| deadline.saturating_duration_since(now);
     let since = task.deadline.map(|deadline| task.timeout.saturating_sub(left(deadline)));
     InFlight {
-        facts: Facts::from_call(task.number, task.call()),
+        facts: CallFacts::from_call(task.number, task.call()),
         since: since.as_ref().map(Duration::as_secs_f64),
         timeout: task.timeout.as_secs_f64(),
         step,

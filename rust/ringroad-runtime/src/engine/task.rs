@@ -7,14 +7,14 @@ use ringroad_core::executor::Executor;
 use ringroad_core::plan::Plan;
 use ringroad_core::{Port, Rank};
 
-use super::buffers::Buffers;
+use super::buffers::CallBuffers;
 use super::calls::RESTING_BYTES;
 use crate::calls::call::Prepared;
 use crate::calls::function::Function;
 use crate::calls::work::Completion;
 use crate::network::watch::Prediction;
 use crate::transport::buffer::Region;
-use crate::transport::{Kind, Tag};
+use crate::transport::{MessageKind, Tag};
 
 /// A call to be run. Calls repeat, so a task that has ended well is reused for the next call that is prepared the
 /// same way.
@@ -26,7 +26,7 @@ pub(crate) struct Task {
     /// The source, the port and the length of the message to which a receive was turned last.
     turned: Option<(Rank, Port, usize)>,
     /// The scratch memory is added when the call begins.
-    pub buffers: Buffers,
+    pub buffers: CallBuffers,
     /// The factor of a premultiplied sum.
     pub factor: f64,
     /// Whether a receive also takes a shorter message.
@@ -48,7 +48,7 @@ pub(crate) struct Task {
 
 impl Task {
     pub(super) fn new(prepared: Arc<Prepared>) -> Box<Task> {
-        let mut buffers = Buffers::new(Region::nothing(), Region::nothing());
+        let mut buffers = CallBuffers::new(Region::nothing(), Region::nothing());
         buffers.arrived.resize_with(prepared.plan.arrivals(), || None);
         Box::new(Task {
             executor: Executor::new(prepared.plan.clone()),
@@ -62,7 +62,7 @@ impl Task {
             timeout: Duration::ZERO,
             deadline: None,
             began: None,
-            tag: Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 },
+            tag: Tag { source: 0, kind: MessageKind::Collective, sequence: 0, message: 0, check: 0 },
             number: 0,
             held: false,
         })

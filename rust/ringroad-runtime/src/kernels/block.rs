@@ -1,7 +1,7 @@
 //! The one loop, and its versions for each instruction set.
 
 use super::element::{Element, Isa, Portable};
-use super::instruction_set::{InstructionSet, Version};
+use super::instruction_set::{InstructionSet, KernelVersion};
 use super::op::Op;
 
 /// Sets `dst[i] = op(a[i], b[i])`, with the instruction set `set`.
@@ -20,11 +20,11 @@ pub(super) unsafe fn run<E: Element, O: Op<E::Lane>, const N: usize>(
     // SAFETY: the pointers are as the caller promised, and an `InstructionSet` is one that this machine has.
     unsafe {
         match set.0 {
-            Version::Portable => blocks::<Portable, E, O, N>(op, dst, a, b, elements),
+            KernelVersion::Portable => blocks::<Portable, E, O, N>(op, dst, a, b, elements),
             #[cfg(target_arch = "x86_64")]
-            Version::Avx2 => x86::avx2::<E, O, N>(op, dst, a, b, elements),
+            KernelVersion::Avx2 => x86::avx2::<E, O, N>(op, dst, a, b, elements),
             #[cfg(target_arch = "x86_64")]
-            Version::Avx512 => x86::avx512::<E, O, N>(op, dst, a, b, elements),
+            KernelVersion::Avx512 => x86::avx512::<E, O, N>(op, dst, a, b, elements),
         }
     }
 }
@@ -89,11 +89,11 @@ pub(super) unsafe fn run_abreast<E: Element<Lane = E>, O: Op<E>, const N: usize>
     // SAFETY: as in `run`.
     unsafe {
         match set.0 {
-            Version::Portable => blocks_abreast::<Portable, E, O, N>(op, dst, sources, elements),
+            KernelVersion::Portable => blocks_abreast::<Portable, E, O, N>(op, dst, sources, elements),
             #[cfg(target_arch = "x86_64")]
-            Version::Avx2 => x86::avx2_abreast::<E, O, N>(op, dst, sources, elements),
+            KernelVersion::Avx2 => x86::avx2_abreast::<E, O, N>(op, dst, sources, elements),
             #[cfg(target_arch = "x86_64")]
-            Version::Avx512 => x86::avx512_abreast::<E, O, N>(op, dst, sources, elements),
+            KernelVersion::Avx512 => x86::avx512_abreast::<E, O, N>(op, dst, sources, elements),
         }
     }
 }

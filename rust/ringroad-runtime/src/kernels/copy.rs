@@ -1,6 +1,6 @@
 //! Writes data that a peer on another CPU will read: through the caches, or past them.
 
-use super::instruction_set::{InstructionSet, Version};
+use super::instruction_set::{InstructionSet, KernelVersion};
 use crate::os::machine::cache::CacheMode;
 use std::ptr;
 
@@ -87,11 +87,11 @@ impl InstructionSet {
             ptr::copy(source, target, head);
             let (to, from) = (target.add(head), source.add(head));
             match self.0 {
-                Version::Portable => portable::lines(to, from, lines, ahead),
+                KernelVersion::Portable => portable::lines(to, from, lines, ahead),
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Version::Avx2 => x86::avx2(to, from, lines, ahead),
+                KernelVersion::Avx2 => x86::avx2(to, from, lines, ahead),
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Version::Avx512 => x86::avx512(to, from, lines, ahead),
+                KernelVersion::Avx512 => x86::avx512(to, from, lines, ahead),
                 #[cfg(all(target_arch = "x86_64", miri))]
                 _ => portable::lines(to, from, lines, ahead),
             }

@@ -6,10 +6,10 @@ use std::fmt;
 ///
 /// Only detection makes a value of this type, so having one proves that the code may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InstructionSet(pub(super) Version);
+pub struct InstructionSet(pub(super) KernelVersion);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum KernelVersion {
     /// What the compilation target has anyway: SSE2 on x86-64, NEON on aarch64.
     Portable,
     #[cfg(target_arch = "x86_64")]
@@ -24,21 +24,21 @@ impl InstructionSet {
     pub fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
         if has_avx512() {
-            return Self(Version::Avx512);
+            return Self(KernelVersion::Avx512);
         } else if has_avx2() {
-            return Self(Version::Avx2);
+            return Self(KernelVersion::Avx2);
         }
-        Self(Version::Portable)
+        Self(KernelVersion::Portable)
     }
 
     /// All sets of this machine, the slowest first, for tests and benchmarks that compare them.
     pub fn available() -> Vec<Self> {
         #[allow(unused_mut, reason = "one version only, off x86-64")]
-        let mut sets = vec![Self(Version::Portable)];
+        let mut sets = vec![Self(KernelVersion::Portable)];
         #[cfg(target_arch = "x86_64")]
         {
-            sets.extend(has_avx2().then_some(Self(Version::Avx2)));
-            sets.extend(has_avx512().then_some(Self(Version::Avx512)));
+            sets.extend(has_avx2().then_some(Self(KernelVersion::Avx2)));
+            sets.extend(has_avx512().then_some(Self(KernelVersion::Avx512)));
         }
         sets
     }
@@ -46,12 +46,12 @@ impl InstructionSet {
     /// Lower-case name.
     pub fn name(self) -> &'static str {
         match self.0 {
-            Version::Portable if cfg!(target_arch = "aarch64") => "neon",
-            Version::Portable => "portable",
+            KernelVersion::Portable if cfg!(target_arch = "aarch64") => "neon",
+            KernelVersion::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
-            Version::Avx2 => "avx2",
+            KernelVersion::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
-            Version::Avx512 => "avx512",
+            KernelVersion::Avx512 => "avx512",
         }
     }
 }

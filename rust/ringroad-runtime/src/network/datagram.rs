@@ -13,7 +13,7 @@ use std::time::Duration;
 use libc::c_int;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
-use crate::os::ports::{bind, Ports};
+use crate::os::ports::{bind, PortRange};
 
 /// How many hops a datagram has whose number of hops is to be found.
 pub(super) const HOPS: u8 = 64;
@@ -48,7 +48,7 @@ pub(super) struct Complaint {
 
 impl Datagrams {
     /// A socket at any free port, or at one of `ports`.
-    pub fn open(is_ipv6: bool, ports: Ports) -> io::Result<Datagrams> {
+    pub fn open(is_ipv6: bool, ports: PortRange) -> io::Result<Datagrams> {
         let any: IpAddr = if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let socket = bind(any, ports, UdpSocket::bind)?;
         socket.set_nonblocking(true)?;

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::bootstrap::hex;
-use crate::os::kept::{Kept, Kind};
+use crate::os::kept::{FileKind, KeptFiles};
 
 /// How much slower or faster a flow may be now.
 const TOLERANCE: f64 = 0.15;
-const KIND: Kind = Kind {
+const KIND: FileKind = FileKind {
     suffix: ".network",
     mark: r#"{"ringroad":"network","#,
     // Hosts that start again, and containers, leave files behind that nobody reads again.
@@ -32,20 +32,20 @@ struct Remembered {
 }
 
 /// The file for hosts in these network namespaces.
-pub(super) struct Memory {
-    kept: Kept,
+pub(super) struct HistoryFile {
+    kept: KeptFiles,
     file: PathBuf,
     place: String,
 }
 
-impl Memory {
-    pub fn in_directory(directory: &Path, spaces: &[String], evidence: &Evidence) -> Memory {
+impl HistoryFile {
+    pub fn in_directory(directory: &Path, spaces: &[String], evidence: &Evidence) -> HistoryFile {
         let addresses: Vec<_> = evidence.hosts.iter().map(|host| &host.addresses).collect();
         let whole = (spaces, addresses, &evidence.host_of);
         let text = serde_json::to_vec(&whole).expect("numbers and text can be written");
         let place = hex(&Sha256::digest(&text)[..16]);
         let file = directory.join(format!("{place}{}", KIND.suffix));
-        Memory { kept: Kept { folder: directory.to_owned(), kind: &KIND }, file, place }
+        HistoryFile { kept: KeptFiles { folder: directory.to_owned(), kind: &KIND }, file, place }
     }
 
     /// What was measured then, if the routes are the same as now; of hops that do not answer now, it says who answered
@@ -133,7 +133,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("ringroad-networks-{:016x}", token()));
         let spaces = ["a".to_owned(), "b".to_owned()];
         let now = Evidence { rounds: Vec::new(), ..evidence(1.0) };
-        let memory = Memory::in_directory(&directory, &spaces, &now);
+        let memory = HistoryFile::in_directory(&directory, &spaces, &now);
         assert!(memory.recall(&now).is_none());
         memory.store(&evidence(100.0));
         let then = memory.recall(&now).expect("it was stored");
@@ -143,7 +143,7 @@ mod tests {
         assert!(!still_holds(&sample, &evidence(50.0).rounds[0].flows));
         assert!(!still_holds(&sample, &[]));
         // Other namespaces, and another route.
-        assert!(Memory::in_directory(&directory, &["a".to_owned(), "c".to_owned()], &now)
+        assert!(HistoryFile::in_directory(&directory, &["a".to_owned(), "c".to_owned()], &now)
             .recall(&now)
             .is_none());
         let mut elsewhere = now.clone();

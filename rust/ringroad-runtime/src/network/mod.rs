@@ -28,16 +28,16 @@ use ringroad_core::discovery::{Evidence, HostFacts, Latency, TracedRoute, Wiring
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use self::history::Memory;
-use self::plan::Plan;
+use self::history::HistoryFile;
+use self::plan::MeasurementPlan;
 pub(crate) use self::probe_agent::stated_speed;
-use self::probe_agent::{nearest, trace, Facts, ProbeAgent, View};
+use self::probe_agent::{nearest, trace, HostView, ProbeAgent, ProbeFacts};
 pub(crate) use self::report::{found, DiscoveryReport, Gathered};
-use self::rounds::Flows;
+use self::rounds::FlowRunner;
 use self::trace::HOP_TIMEOUTS;
 use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::error::Result;
-use crate::os::ports::Ports;
+use crate::os::ports::PortRange;
 
 /// The kinds under which ranks publish what they find.
 const FACTS: &str = "hosts";
@@ -79,9 +79,9 @@ pub(crate) fn hosts(endpoints: &[EndpointInfo]) -> Vec<usize> {
 
 /// How much may be done to find out, and where it is remembered.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Limits {
+pub(crate) struct DiscoveryLimits {
     pub budget: Duration,
-    pub ports: Ports,
+    pub ports: PortRange,
     /// The directory of what was measured earlier; `None` to measure anew. Only rank 0's is used.
     pub memory: Option<PathBuf>,
     /// The most rounds of flows. Only rank 0's is used.
@@ -95,7 +95,7 @@ pub(crate) fn gather(
     exchange: &mut dyn Exchange,
     endpoints: &[EndpointInfo],
     rank: Rank,
-    limits: &Limits,
+    limits: &DiscoveryLimits,
 ) -> Result<Gathered> {
     let start = Instant::now();
     let host_of = hosts(endpoints);
@@ -104,16 +104,16 @@ pub(crate) fn gather(
     let agent = (leaders[own] == rank).then(|| ProbeAgent::open(own, limits.ports));
 
     let mine = agent.as_ref().map(|agent| &agent.facts);
-    let facts: Vec<Facts> = of_hosts(exchange, &leaders, FACTS, mine, FACTS_BYTES)?;
-    check_each(FACTS, &leaders, &facts, Facts::check)?;
+    let facts: Vec<ProbeFacts> = of_hosts(exchange, &leaders, FACTS, mine, FACTS_BYTES)?;
+    check_each(FACTS, &leaders, &facts, ProbeFacts::check)?;
     let mine =
         agent.as_ref().map(|agent| agent.collect_views(&facts, limits.probes.as_deref().unwrap_or_default()));
     let most = 64 + facts.len() * PAIR_BYTES;
-    let views: Vec<Vec<View>> = of_hosts(exchange, &leaders, VIEW, mine.as_ref(), most)?;
+    let views: Vec<Vec<HostView>> = of_hosts(exchange, &leaders, VIEW, mine.as_ref(), most)?;
     check_each(VIEW, &leaders, &views, |views| views.iter().try_for_each(|view| view.check(&facts)))?;
 
     let main = main_addresses(&facts, &views);
-    let host = |(facts, rank): (&Facts, &Rank)| HostFacts {
+    let host = |(facts, rank): (&ProbeFacts, &Rank)| HostFacts {
         name: endpoints[*rank].host.clone(),
         addresses: facts.addresses.clone(),
     };
@@ -126,13 +126,14 @@ pub(crate) fn gather(
     };
     let stated = main.iter().zip(&facts).map(|(main, facts)| facts.stated_by((*main)?)).collect();
     let ahead = clocks(&views)[own];
-    let flows = Flows { agent: agent.as_ref(), facts: &facts, views: &views, leaders: &leaders, ahead };
+    let flows = FlowRunner { agent: agent.as_ref(), facts: &facts, views: &views, leaders: &leaders, ahead };
     let wiring = Wiring::from_traces(&evidence.hosts, &evidence.traces);
     let spaces = || leaders.iter().map(|rank| endpoints[*rank].net_space.clone()).collect::<Vec<_>>();
     let memory = limits.memory.as_ref().filter(|_| rank == 0);
-    let memory = memory.map(|directory| Memory::in_directory(directory, &spaces(), &evidence));
+    let memory = memory.map(|directory| HistoryFile::in_directory(directory, &spaces(), &evidence));
     let epoch = agent.as_ref().map_or(start, |agent| agent.epoch);
-    let mut plan = (rank == 0).then(|| Plan::new(&evidence, &wiring, memory.as_ref(), limits, start, epoch));
+    let mut plan =
+        (rank == 0).then(|| MeasurementPlan::new(&evidence, &wiring, memory.as_ref(), limits, start, epoch));
     let (rounds, recalled) = flows.run(exchange, plan.as_mut(), &wiring)?;
     if let Some(then) = recalled {
         (evidence.traces, evidence.rounds, evidence.latencies) = (then.traces, then.rounds, then.latencies);
@@ -142,7 +143,7 @@ pub(crate) fn gather(
     if limits.probes.is_none() && !evidence.rounds.is_empty() && are_worth_another_look(&evidence.traces) {
         // A second later, kernels are willing to complain again.
         let again = agent.as_ref().map(|_| trace(views[own].clone(), &facts, &HOP_TIMEOUTS[..1]));
-        let views: Vec<Vec<View>> = of_hosts(exchange, &leaders, VIEW_AGAIN, again.as_ref(), most)?;
+        let views: Vec<Vec<HostView>> = of_hosts(exchange, &leaders, VIEW_AGAIN, again.as_ref(), most)?;
         check_each(VIEW_AGAIN, &leaders, &views, |views| {
             views.iter().try_for_each(|view| view.check(&facts))
         })?;
@@ -192,8 +193,8 @@ fn check_each<T>(
     values.iter().zip(leaders).try_for_each(check)
 }
 
-fn traces(views: &[Vec<View>]) -> Vec<TracedRoute> {
-    let trace = |from: usize, view: &View| TracedRoute {
+fn traces(views: &[Vec<HostView>]) -> Vec<TracedRoute> {
+    let trace = |from: usize, view: &HostView| TracedRoute {
         from,
         to: view.to,
         hops: view.route.clone(),
@@ -213,8 +214,8 @@ fn are_worth_another_look(traces: &[TracedRoute]) -> bool {
 }
 
 /// Half of the time from a question to its answer.
-fn latencies(views: &[Vec<View>]) -> Vec<Latency> {
-    let latency = |from: usize, view: &View| {
+fn latencies(views: &[Vec<HostView>]) -> Vec<Latency> {
+    let latency = |from: usize, view: &HostView| {
         Some(Latency { from, to: view.to, seconds: nearest(&view.seen)?.seconds / 2.0 })
     };
     views
@@ -225,7 +226,7 @@ fn latencies(views: &[Vec<View>]) -> Vec<Latency> {
 }
 
 /// By how many seconds the clock of each host is ahead of that of the first one, where they are known to be.
-fn clocks(views: &[Vec<View>]) -> Vec<Option<f64>> {
+fn clocks(views: &[Vec<HostView>]) -> Vec<Option<f64>> {
     let mut ahead = vec![None; views.len()];
     let mut differences = vec![Vec::new(); views.len()];
     for (from, view) in
@@ -247,12 +248,12 @@ fn clocks(views: &[Vec<View>]) -> Vec<Option<f64>> {
 }
 
 /// For each host the address by which most others reach it; of several the first one that it names.
-fn main_addresses(facts: &[Facts], views: &[Vec<View>]) -> Vec<Option<IpAddr>> {
+fn main_addresses(facts: &[ProbeFacts], views: &[Vec<HostView>]) -> Vec<Option<IpAddr>> {
     let mut reached: Vec<Vec<usize>> = facts.iter().map(|facts| vec![0; facts.addresses.len()]).collect();
     for view in views.iter().flatten() {
         view.seen.iter().for_each(|seen| reached[view.to][seen.address] += 1);
     }
-    let best = |(facts, reached): (&Facts, &Vec<usize>)| {
+    let best = |(facts, reached): (&ProbeFacts, &Vec<usize>)| {
         let place = (0..reached.len()).rev().max_by_key(|place| reached[*place])?;
         (reached[place] > 0).then(|| facts.addresses[place])
     };

@@ -8,8 +8,8 @@ use ringroad_core::discovery::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::history::{self, Memory};
-use super::Limits;
+use super::history::{self, HistoryFile};
+use super::DiscoveryLimits;
 
 /// How long flows of one round run.
 const SHORTEST: Duration = Duration::from_millis(60);
@@ -24,7 +24,7 @@ const OVERHEAD: Duration = Duration::from_millis(50);
 const TRIES: usize = 2;
 
 /// What rank 0 wants to be measured, round by round.
-pub(super) struct Plan {
+pub(super) struct MeasurementPlan {
     /// What is remembered of this network, and the flows by which it is checked.
     recalled: Option<(Evidence, Vec<Flow>)>,
     /// What is known besides rates.
@@ -65,15 +65,15 @@ pub(super) struct Recalled {
     pub latencies: Vec<Latency>,
 }
 
-impl Plan {
+impl MeasurementPlan {
     pub fn new(
         evidence: &Evidence,
         wiring: &Wiring,
-        memory: Option<&Memory>,
-        limits: &Limits,
+        memory: Option<&HistoryFile>,
+        limits: &DiscoveryLimits,
         start: Instant,
         epoch: Instant,
-    ) -> Plan {
+    ) -> MeasurementPlan {
         let recalled = memory.and_then(|memory| memory.recall(evidence));
         let recalled = recalled.map(|then| {
             let sample = history::sample(&then);
@@ -85,7 +85,7 @@ impl Plan {
         };
         let best = || experiments(wiring, Effort::default());
         let rounds = limits.probes.as_ref().map_or_else(best, again);
-        Plan {
+        MeasurementPlan {
             recalled,
             evidence: evidence.clone(),
             ahead: rounds.iter().cloned().collect(),

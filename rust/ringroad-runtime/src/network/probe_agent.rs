@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::connect_probe;
 use super::rates::Receiving;
 use super::reach::{self, Answering, Questions, Seen, Target, Token};
-use super::trace::{Hops, Routes, HOP_TIMEOUTS};
-use crate::os::ports::Ports;
+use super::trace::{RouteHops, TracedRoutes, HOP_TIMEOUTS};
+use crate::os::ports::PortRange;
 use crate::os::random::token;
 use crate::os::routes::interfaces;
 
@@ -20,7 +20,7 @@ const MOST_ADDRESSES: usize = 16;
 /// What ranks of a host publish before they ask each other.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Facts {
+pub(super) struct ProbeFacts {
     pub addresses: Vec<IpAddr>,
     /// The bandwidth that the interface of each address states, in bytes per second; 0 if it states none.
     pub stated: Vec<f64>,
@@ -29,7 +29,7 @@ pub(super) struct Facts {
     pub token: Token,
 }
 
-impl Facts {
+impl ProbeFacts {
     pub fn check(&self) -> std::result::Result<(), String> {
         let fits = self.addresses.len() == self.stated.len() && self.addresses.len() <= MOST_ADDRESSES;
         let rates = self.stated.iter().all(|rate| rate.is_finite() && *rate >= 0.0);
@@ -48,15 +48,15 @@ impl Facts {
 
 /// What a host has found out about another one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct View {
+pub(super) struct HostView {
     pub to: usize,
     pub seen: Vec<Seen>,
     /// The hops to the address that was traced, which is the last one if all is known.
-    pub route: Hops,
+    pub route: RouteHops,
 }
 
-impl View {
-    pub fn check(&self, facts: &[Facts]) -> std::result::Result<(), String> {
+impl HostView {
+    pub fn check(&self, facts: &[ProbeFacts]) -> std::result::Result<(), String> {
         let Some(facts) = facts.get(self.to) else { return Err(format!("there is no host {}", self.to)) };
         let known = |seen: &Seen| {
             let times =
@@ -71,7 +71,7 @@ impl View {
 /// What a host needs to ask others and to be asked.
 pub(super) struct ProbeAgent {
     pub own: usize,
-    pub facts: Facts,
+    pub facts: ProbeFacts,
     /// When this host's clock began.
     pub epoch: Instant,
     /// Kept for its threads, which answer and receive.
@@ -82,13 +82,13 @@ pub(super) struct ProbeAgent {
 
 impl ProbeAgent {
     /// A host that may open no sockets takes part without them: the others find that it does not answer.
-    pub fn open(own: usize, ports: Ports) -> ProbeAgent {
+    pub fn open(own: usize, ports: PortRange) -> ProbeAgent {
         let (token, epoch) = (fresh_token(), Instant::now());
         let (answering, receiving) =
             (Answering::begin(token, ports, epoch).ok(), Receiving::begin(token, ports).ok());
         let interfaces = interfaces();
         let known = || interfaces.iter().take(MOST_ADDRESSES);
-        let facts = Facts {
+        let facts = ProbeFacts {
             addresses: known().map(|one| one.address).collect(),
             stated: known().map(|one| stated_speed(&one.name).unwrap_or_default()).collect(),
             questions: answering.as_ref().map_or([None; 2], |answering| answering.ports),
@@ -99,7 +99,7 @@ impl ProbeAgent {
     }
 
     /// Asks the other hosts, and traces the routes to them; also to those to which there will be flows.
-    pub fn collect_views(&self, facts: &[Facts], rounds: &[Vec<(usize, usize)>]) -> Vec<View> {
+    pub fn collect_views(&self, facts: &[ProbeFacts], rounds: &[Vec<(usize, usize)>]) -> Vec<HostView> {
         let mut wanted = trace_targets(self.own, facts.len());
         let flows = rounds.iter().flatten().filter(|(from, _)| *from == self.own);
         wanted.extend(flows.map(|(_, to)| *to).filter(|to| *to < facts.len()));
@@ -113,14 +113,14 @@ impl ProbeAgent {
             target.iter_mut().for_each(|target| target.ports = facts[host].flows);
         }
         seen.iter_mut().zip(connect_probe::probe(&targets)).for_each(|(seen, more)| seen.extend(more));
-        let view = |to: usize| View { to, seen: seen[to].clone(), route: Hops::new() };
+        let view = |to: usize| HostView { to, seen: seen[to].clone(), route: RouteHops::new() };
         trace(wanted.into_iter().map(view).collect(), facts, &HOP_TIMEOUTS)
     }
 }
 
 /// Asks for the hops that are missing in the routes of these views.
-pub(super) fn trace(mut views: Vec<View>, facts: &[Facts], patience: &[Duration]) -> Vec<View> {
-    let reached = |(index, view): (usize, &View)| {
+pub(super) fn trace(mut views: Vec<HostView>, facts: &[ProbeFacts], patience: &[Duration]) -> Vec<HostView> {
+    let reached = |(index, view): (usize, &HostView)| {
         let first = nearest(&view.seen)?;
         Some((index, (facts[view.to].addresses[first.address], first.hops?)))
     };
@@ -131,7 +131,7 @@ pub(super) fn trace(mut views: Vec<View>, facts: &[Facts], patience: &[Duration]
     };
     let owners = places.iter().enumerate().flat_map(addresses).collect();
     let found = places.iter().map(|place| std::mem::take(&mut views[*place].route)).collect();
-    let mut routes = Routes { targets, owners, found };
+    let mut routes = TracedRoutes { targets, owners, found };
     routes.trace(patience);
     places.into_iter().zip(routes.found).for_each(|(place, route)| views[place].route = route);
     views

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 
 use super::reach::Token;
-use crate::os::ports::{bind, Ports};
+use crate::os::ports::{bind, PortRange};
 use crate::os::tcp_info::TcpInfo;
 
 /// A sender has no more bytes on the way than the fastest link needs, in bytes per second, and a few more: long queues
@@ -62,18 +62,18 @@ pub(super) struct Measured {
 /// How many bytes had arrived at some times.
 type Points = Vec<(Instant, f64)>;
 /// Flows by the numbers of the round and of the sender.
-type Results = Arc<(Mutex<HashMap<(u32, u32), Arrivals>>, Condvar)>;
+type Results = Arc<(Mutex<HashMap<(u32, u32), FlowArrivals>>, Condvar)>;
 
 /// What has arrived of a flow.
 #[derive(Default)]
-struct Arrivals {
+struct FlowArrivals {
     points: Points,
     /// Points for which the kernel took long to answer.
     doubtful: Points,
     has_ended: bool,
 }
 
-impl Arrivals {
+impl FlowArrivals {
     fn points(mut self) -> Points {
         if self.points.len() < ENOUGH {
             self.points.extend(self.doubtful);
@@ -94,7 +94,7 @@ pub(super) struct Receiving {
 
 impl Receiving {
     /// Begins to receive from hosts that know the token.
-    pub fn begin(token: Token, ports: Ports) -> io::Result<Receiving> {
+    pub fn begin(token: Token, ports: PortRange) -> io::Result<Receiving> {
         let mut made = Receiving {
             stop: Arc::default(),
             threads: Vec::new(),
@@ -183,11 +183,11 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
     }
     // A receiver that has waited long enough has taken what had arrived, and wants no more.
     let (all, changed) = &**results;
-    let note = |change: &dyn Fn(&mut Arrivals)| {
+    let note = |change: &dyn Fn(&mut FlowArrivals)| {
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         all.get_mut(&flow).map(change)
     };
-    all.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, Arrivals::default());
+    all.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, FlowArrivals::default());
     // The flow begins when all hosts are ready.
     stream.set_read_timeout(Some(4 * CONNECT_TIMEOUT)).ok()?;
     let (mut chunk, mut total) = (vec![0; CHUNK], 0u64);

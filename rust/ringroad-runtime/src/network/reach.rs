@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::datagram::{wait, Datagrams, HOPS};
-use crate::os::ports::Ports;
+use crate::os::ports::PortRange;
 
 /// How often each host is asked. The least time of all answers is the latency.
 const ROUNDS: usize = 8;
@@ -69,7 +69,7 @@ pub(super) struct Answering {
 
 impl Answering {
     /// Begins to answer questions with this token; its clock began at `epoch`. It is no error if only one address family can be used.
-    pub fn begin(token: Token, ports: Ports, epoch: Instant) -> io::Result<Answering> {
+    pub fn begin(token: Token, ports: PortRange, epoch: Instant) -> io::Result<Answering> {
         let mut made =
             Answering { stop: Arc::new(AtomicBool::new(false)), threads: Vec::new(), ports: [None; 2] };
         let mut failure = None;

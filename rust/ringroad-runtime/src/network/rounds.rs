@@ -8,8 +8,8 @@ use ringroad_core::discovery::{Flow, Round, Wiring};
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Next, Plan, Recalled, LONGEST_FLOW};
-use super::probe_agent::{nearest, Facts, ProbeAgent, View};
+use super::plan::{MeasurementPlan, Next, Recalled, LONGEST_FLOW};
+use super::probe_agent::{nearest, HostView, ProbeAgent, ProbeFacts};
 use super::{rates, Exchange};
 use crate::bootstrap::{refused, unreadable};
 use crate::error::Result;
@@ -64,21 +64,21 @@ impl Between {
 }
 
 /// Runs rounds of flows.
-pub(super) struct Flows<'a> {
+pub(super) struct FlowRunner<'a> {
     pub agent: Option<&'a ProbeAgent>,
-    pub facts: &'a [Facts],
-    pub views: &'a [Vec<View>],
+    pub facts: &'a [ProbeFacts],
+    pub views: &'a [Vec<HostView>],
     pub leaders: &'a [Rank],
     /// By how many seconds the clock of this host is ahead of that of rank 0's, if that is known.
     pub ahead: Option<f64>,
 }
 
-impl Flows<'_> {
+impl FlowRunner<'_> {
     /// Runs the rounds that rank 0 plans. Returns what was measured, and what rank 0 remembers instead.
     pub fn run(
         &self,
         exchange: &mut dyn Exchange,
-        mut plan: Option<&mut Plan>,
+        mut plan: Option<&mut MeasurementPlan>,
         wiring: &Wiring,
     ) -> Result<(Vec<Round>, Option<Recalled>)> {
         let (mut measured, mut between, mut is_measured) = (Vec::new(), Between::default(), false);

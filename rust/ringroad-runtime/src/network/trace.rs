@@ -20,19 +20,19 @@ pub(super) const HOP_TIMEOUTS: [Duration; 3] =
     [Duration::from_millis(60), Duration::from_millis(100), Duration::from_millis(150)];
 
 /// The addresses of the hops of a route; `None` for a hop that has not answered. The last one is the host itself.
-pub(super) type Hops = Vec<Option<IpAddr>>;
+pub(super) type RouteHops = Vec<Option<IpAddr>>;
 
 /// The routes to some hosts.
-pub(super) struct Routes {
+pub(super) struct TracedRoutes {
     /// An address of each host, and how many hops away it is.
     pub targets: Vec<(IpAddr, u8)>,
     /// Which of these hosts has an address.
     pub owners: HashMap<IpAddr, usize>,
     /// What is known of each route.
-    pub found: Vec<Hops>,
+    pub found: Vec<RouteHops>,
 }
 
-impl Routes {
+impl TracedRoutes {
     /// Asks for all hops that are not known, as often as there is patience for.
     pub fn trace(&mut self, patience: &[Duration]) {
         let length = |hops: u8| usize::from(hops.min(MAX_HOPS));
@@ -76,9 +76,10 @@ impl Tracing {
         targets: &[(IpAddr, u8)],
         wanted: &[(usize, u8)],
         patience: &[Duration],
-        found: &mut [Hops],
+        found: &mut [RouteHops],
     ) {
-        let open = |found: &[Hops], &(index, hop): &(usize, u8)| found[index][usize::from(hop) - 1].is_none();
+        let open =
+            |found: &[RouteHops], &(index, hop): &(usize, u8)| found[index][usize::from(hop) - 1].is_none();
         for patience in patience {
             let missing: Vec<(usize, u8)> = wanted.iter().filter(|one| open(found, one)).copied().collect();
             if missing.is_empty() {
@@ -104,7 +105,7 @@ impl Tracing {
         }
     }
 
-    fn listen(&mut self, found: &mut [Hops]) -> bool {
+    fn listen(&mut self, found: &mut [RouteHops]) -> bool {
         let mut heard = false;
         for socket in self.sockets.iter().flatten() {
             while let Some(complaint) = socket.complaint() {
@@ -122,7 +123,7 @@ impl Tracing {
 }
 
 /// Fills in hops that did not answer, from the way to the next one, if that is a host to which the way is known.
-fn complete(owners: &HashMap<IpAddr, usize>, found: &mut [Hops]) {
+fn complete(owners: &HashMap<IpAddr, usize>, found: &mut [RouteHops]) {
     let mut order: Vec<usize> = (0..found.len()).collect();
     order.sort_by_key(|index| found[*index].len());
     for index in order {
@@ -162,7 +163,7 @@ mod tests {
     fn this_host_is_one_hop_away() {
         let own = IpAddr::from([127, 0, 0, 1]);
         let targets = vec![(own, 1), (own, 0)];
-        let mut routes = Routes { targets, owners: HashMap::new(), found: vec![Vec::new(); 2] };
+        let mut routes = TracedRoutes { targets, owners: HashMap::new(), found: vec![Vec::new(); 2] };
         routes.trace(&HOP_TIMEOUTS);
         assert_eq!(routes.found, [vec![Some(own)], vec![]]);
     }

@@ -84,7 +84,7 @@ pub(crate) enum Sign {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Class {
+struct CallClass {
     calls: u32,
     /// The usual ratio; 0 while it is not known.
     usual: f32,
@@ -108,7 +108,7 @@ const LATEST: usize = 8;
 
 /// The calls of one communicator.
 pub(crate) struct Watch {
-    classes: Vec<Class>,
+    classes: Vec<CallClass>,
     /// What the latest calls have taken.
     latest: [f32; LATEST],
     calls: usize,
@@ -119,7 +119,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub fn new() -> Watch {
         Watch {
-            classes: vec![Class::default(); Collective::ALL.len() * SIZES],
+            classes: vec![CallClass::default(); Collective::ALL.len() * SIZES],
             latest: [0.0; LATEST],
             calls: 0,
             is_resting: false,
@@ -168,7 +168,7 @@ impl Watch {
     }
 }
 
-impl Class {
+impl CallClass {
     fn note(&mut self, class: u16, took: f32, predicted: f32, is_telling: bool) -> Sign {
         let ratio = took / predicted;
         self.calls = self.calls.saturating_add(1);

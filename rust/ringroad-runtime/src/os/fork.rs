@@ -33,14 +33,14 @@ pub(crate) fn generation() -> Generation {
 }
 
 /// A value that belongs to the process that made it. A forked child can neither use it nor drop it: there it leaks.
-pub(crate) struct Own<T> {
+pub(crate) struct ProcessOwned<T> {
     value: ManuallyDrop<T>,
     process: Generation,
 }
 
-impl<T> Own<T> {
-    pub fn new(value: T) -> Own<T> {
-        Own { value: ManuallyDrop::new(value), process: generation() }
+impl<T> ProcessOwned<T> {
+    pub fn new(value: T) -> ProcessOwned<T> {
+        ProcessOwned { value: ManuallyDrop::new(value), process: generation() }
     }
 
     /// Returns an error in a forked child. Takes no lock, and must be called before anything that does.
@@ -57,13 +57,13 @@ impl<T> Own<T> {
     }
 }
 
-impl<T: Clone> Clone for Own<T> {
-    fn clone(&self) -> Own<T> {
-        Own { value: self.value.clone(), process: self.process }
+impl<T: Clone> Clone for ProcessOwned<T> {
+    fn clone(&self) -> ProcessOwned<T> {
+        ProcessOwned { value: self.value.clone(), process: self.process }
     }
 }
 
-impl<T> Drop for Own<T> {
+impl<T> Drop for ProcessOwned<T> {
     fn drop(&mut self) {
         if generation() == self.process {
             // SAFETY: this is the end of the only owner, and nothing else drops the value.
@@ -133,13 +133,13 @@ mod tests {
     #[test]
     fn a_child_can_neither_use_nor_drop() {
         let drops = Cell::new(0);
-        let own = Own::new(CountsDrops(&drops));
+        let own = ProcessOwned::new(CountsDrops(&drops));
         assert!(own.get().is_ok());
         drop(own);
         assert_eq!(drops.get(), 1);
         // As in a child; a test with threads should not fork a real one.
         let value = ManuallyDrop::new(CountsDrops(&drops));
-        let inherited = Own { value, process: generation().wrapping_sub(1) };
+        let inherited = ProcessOwned { value, process: generation().wrapping_sub(1) };
         let error = inherited.get().err().map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains("forked") && error.contains("spawn"), "{error}");
         drop(inherited);

@@ -24,7 +24,7 @@ pub(crate) type Checked<T> = std::result::Result<T, String>;
 
 /// What all files of a kind have in common.
 #[derive(Debug)]
-pub(crate) struct Kind {
+pub(crate) struct FileKind {
     pub suffix: &'static str,
     pub mark: &'static str,
     pub most_files: usize,
@@ -34,12 +34,12 @@ pub(crate) struct Kind {
 
 /// The files of a kind in a folder.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct KeptFiles {
     pub folder: PathBuf,
-    pub kind: &'static Kind,
+    pub kind: &'static FileKind,
 }
 
-impl Kept {
+impl KeptFiles {
     /// What `read` makes of a file. If there is one that is not used, a warning says why.
     pub fn recall<T>(&self, path: &Path, read: impl FnOnce(&mut BufReader<File>) -> Checked<T>) -> Option<T> {
         let found = self.own(path).transpose()?.and_then(|file| {
@@ -142,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    const KIND: Kind =
-        Kind { suffix: ".test", mark: "ringroad test ", most_files: 3, advice: "it is made again" };
+    const KIND: FileKind =
+        FileKind { suffix: ".test", mark: "ringroad test ", most_files: 3, advice: "it is made again" };
 
     /// Files of ours in a folder of a folder, which is removed at the end.
     struct Place(PathBuf);
@@ -155,8 +155,8 @@ mod tests {
             Place(path)
         }
 
-        fn kept(&self) -> Kept {
-            Kept { folder: self.0.join("cache/tests"), kind: &KIND }
+        fn kept(&self) -> KeptFiles {
+            KeptFiles { folder: self.0.join("cache/tests"), kind: &KIND }
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    fn recalled(kept: &Kept, name: &str) -> Option<String> {
+    fn recalled(kept: &KeptFiles, name: &str) -> Option<String> {
         kept.recall(&kept.folder.join(name), |file| {
             let mut text = String::new();
             file.read_to_string(&mut text).map_err(|error| error.to_string())?;
@@ -174,7 +174,7 @@ mod tests {
         })
     }
 
-    fn keep(kept: &Kept, name: &str, text: &str) -> Result<()> {
+    fn keep(kept: &KeptFiles, name: &str, text: &str) -> Result<()> {
         kept.keep(&kept.folder.join(name), &[KIND.mark.as_bytes(), text.as_bytes()])
     }
 

@@ -26,13 +26,13 @@ pub(crate) fn then(act: fn(u64)) {
     THEN.get_or_init(|| act);
 }
 
-struct Watch {
+struct PauseWatch {
     /// When the process was last seen awake.
     last: Duration,
     pauses: u64,
 }
 
-impl Watch {
+impl PauseWatch {
     /// Counts a pause that has just ended.
     fn count_pauses(&mut self) -> u64 {
         let now = now();
@@ -50,12 +50,12 @@ fn now() -> Duration {
 
 /// How many times this process was paused since it first called this.
 pub(crate) fn pauses() -> u64 {
-    static WATCH: Global<Option<Arc<Mutex<Watch>>>> = Global::new();
+    static WATCH: Global<Option<Arc<Mutex<PauseWatch>>>> = Global::new();
     let mut place = WATCH.lock();
     if let Some(watch) = &*place {
         return watch.lock().count_pauses();
     }
-    let watch = Arc::new(Mutex::new(Watch { last: now(), pauses: 0 }));
+    let watch = Arc::new(Mutex::new(PauseWatch { last: now(), pauses: 0 }));
     *place = Some(watch.clone());
     let thread = |stack: usize| thread::Builder::new().name("ringroad-awake".to_owned()).stack_size(stack);
     let look_regularly = move || {

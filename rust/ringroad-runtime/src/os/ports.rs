@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 
 /// The first and the last port that are allowed (`RINGROAD_TCP_PORTS`); `None`: any.
-pub type Ports = Option<(u16, u16)>;
+pub type PortRange = Option<(u16, u16)>;
 
 /// Opens a socket at any free port, or at the first free one of `ports`.
 pub(crate) fn bind<T>(
     address: IpAddr,
-    ports: Ports,
+    ports: PortRange,
     open: impl Fn(SocketAddr) -> io::Result<T>,
 ) -> io::Result<T> {
     let (first, last) = ports.unwrap_or((0, 0));

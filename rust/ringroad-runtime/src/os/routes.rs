@@ -73,7 +73,7 @@ fn stated_index(interface: &str) -> Option<u32> {
 
 /// A route, whichever table it is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Route {
+struct KernelRoute {
     interface: u32,
     /// `None` stands for all addresses of the family, like those with length 0.
     destination: Option<IpAddr>,
@@ -82,7 +82,7 @@ struct Route {
     is_ipv6: bool,
 }
 
-impl Route {
+impl KernelRoute {
     fn leads_to(&self, address: IpAddr) -> bool {
         let bits = |address: IpAddr| match address {
             IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
@@ -100,16 +100,16 @@ impl Route {
 
 /// The kernel's routes in this process's network.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Routes(Vec<Route>);
+pub(crate) struct KernelRoutes(Vec<KernelRoute>);
 
-impl Routes {
+impl KernelRoutes {
     /// Asks the kernel. `None` if it does not answer as expected, for example in a sandbox.
-    pub fn read() -> Option<Routes> {
+    pub fn read() -> Option<KernelRoutes> {
         let mut routes = Vec::new();
         for family in [AddressFamily::INET, AddressFamily::INET6] {
             routes.extend(dump(family.as_raw() as u8).ok()??);
         }
-        Some(Routes(routes))
+        Some(KernelRoutes(routes))
     }
 
     /// Whether this interface has a route to the address, and no other a more specific one.
@@ -125,7 +125,7 @@ impl Routes {
 }
 
 /// All routes of a family; `None` if the kernel refuses or its answer makes no sense.
-fn dump(family: u8) -> Result<Option<Vec<Route>>, Errno> {
+fn dump(family: u8) -> Result<Option<Vec<KernelRoute>>, Errno> {
     let mut question = [0; ROUTE];
     question[0] = family;
     // The protocol of routes is number 0, which rustix writes as None.
@@ -144,7 +144,7 @@ fn dump(family: u8) -> Result<Option<Vec<Route>>, Errno> {
 }
 
 /// Reads the messages of an answer. Returns whether the last one was among them; `None` if they make no sense.
-fn read(mut answer: &[u8], routes: &mut Vec<Route>) -> Option<bool> {
+fn read(mut answer: &[u8], routes: &mut Vec<KernelRoute>) -> Option<bool> {
     if answer.is_empty() {
         return None;
     }
@@ -163,7 +163,7 @@ fn read(mut answer: &[u8], routes: &mut Vec<Route>) -> Option<bool> {
 }
 
 /// Reads a route. The inner `None`: it has no interface of its own, such as one that refuses packets.
-fn route(message: &[u8]) -> Option<Option<Route>> {
+fn route(message: &[u8]) -> Option<Option<KernelRoute>> {
     let [family, length] = number(message, 0)?;
     let is_ipv6 = AddressFamily::INET6.as_raw() as u8 == family;
     let (mut interface, mut destination) = (None, None);
@@ -179,7 +179,7 @@ fn route(message: &[u8]) -> Option<Option<Route>> {
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    Some(interface.map(|interface| Route { interface, destination, length, is_ipv6 }))
+    Some(interface.map(|interface| KernelRoute { interface, destination, length, is_ipv6 }))
 }
 
 #[cfg(all(test, not(miri)))]
@@ -190,15 +190,15 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn to(destination: &str, length: u8, interface: u32) -> Route {
+    fn to(destination: &str, length: u8, interface: u32) -> KernelRoute {
         let destination = address(destination);
         let is_ipv6 = destination.is_ipv6();
-        Route { interface, destination: (length > 0).then_some(destination), length, is_ipv6 }
+        KernelRoute { interface, destination: (length > 0).then_some(destination), length, is_ipv6 }
     }
 
     #[test]
     fn the_most_specific_route_counts() {
-        let routes = Routes(vec![
+        let routes = KernelRoutes(vec![
             to("0.0.0.0", 0, 1),
             to("10.77.0.2", 32, 2),
             to("10.77.0.3", 32, 3),
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_routes() {
-        let routes = Routes::read().expect("the kernel answers");
+        let routes = KernelRoutes::read().expect("the kernel answers");
         let loopback = if_addrs::get_if_addrs().unwrap().into_iter().find(|one| one.is_loopback()).unwrap();
         assert!(routes.leads(loopback.index.unwrap(), loopback.ip()), "{routes:?}");
         assert!(interfaces().iter().all(|one| !one.address.is_loopback()));

@@ -13,7 +13,7 @@ const NANOSECONDS: u64 = 100_000;
 /// The kernel's `sched_attr`, in its first version.
 #[repr(C)]
 #[derive(Default)]
-struct Attributes {
+struct SchedAttr {
     size: u32,
     policy: u32,
     flags: u64,
@@ -35,8 +35,8 @@ pub(crate) fn shorten() {
     if ASKED.replace(true) || cfg!(miri) {
         return;
     }
-    let mut attributes = Attributes::default();
-    let size = size_of::<Attributes>() as u32;
+    let mut attributes = SchedAttr::default();
+    let size = size_of::<SchedAttr>() as u32;
     // SAFETY: the kernel writes at most `size` bytes, the size of the structure; 0 is the calling thread.
     let known = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &mut attributes, size, 0) } == 0;
     if known && matches!(attributes.policy, OTHER | BATCH) {

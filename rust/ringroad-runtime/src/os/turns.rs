@@ -30,7 +30,7 @@ use crate::os::scheduler::{self, HostLoad};
 const SPIN_SHARED: Duration = Duration::ZERO;
 
 /// What a thread has learned about its core, and how it spins.
-pub(crate) struct Turns {
+pub(crate) struct CoreTurns {
     start: Instant,
     /// The ranks that share the cores; `None` if there are cores for all.
     load: Option<HostLoad>,
@@ -71,11 +71,11 @@ enum Advice {
     OwnCore,
 }
 
-impl Turns {
+impl CoreTurns {
     /// For rank `rank`. `load`: the ranks of this host, if they are more than its cores.
-    pub fn new(rank: Rank, load: Option<HostLoad>) -> Turns {
+    pub fn new(rank: Rank, load: Option<HostLoad>) -> CoreTurns {
         let longest_spin = if load.is_some() { SPIN_SHARED } else { SPIN_ALONE };
-        Turns {
+        CoreTurns {
             start: Instant::now(),
             load,
             longest_spin,

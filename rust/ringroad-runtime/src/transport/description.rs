@@ -25,7 +25,7 @@ pub struct Description {
 
 /// A connection to another rank, as the kernel has counted it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Connection {
+pub struct CountedConnection {
     /// The rank at the other end.
     pub peer: Rank,
     /// Where that is.

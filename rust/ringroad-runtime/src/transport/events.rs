@@ -21,17 +21,17 @@ const NAP: Duration = Duration::from_millis(1);
 /// not accepted its connection, because the socket could be written. Only the peer can end that, and it may be busy
 /// with something else. So descriptors that are often readable without anything to do are left out most of the time.
 pub(crate) struct EventWait {
-    callers: Vec<Caller>,
+    callers: Vec<WakeSource>,
     wakeup: File,
 }
 
-struct Caller {
+struct WakeSource {
     events: OwnedFd,
     /// How many times it has woken this rank this rank since something happened or a wait was undisturbed.
     calls: AtomicU32,
 }
 
-impl Caller {
+impl WakeSource {
     fn is_noisy(&self) -> bool {
         self.calls.load(Ordering::Relaxed) >= FALSE_ALARMS
     }
@@ -46,13 +46,14 @@ impl EventWait {
         }
         // SAFETY: new, so nobody else owns it.
         let wakeup = File::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
-        let callers = events.into_iter().map(|events| Caller { events, calls: AtomicU32::new(0) });
+        let callers = events.into_iter().map(|events| WakeSource { events, calls: AtomicU32::new(0) });
         Ok(EventWait { callers: callers.collect(), wakeup })
     }
 
     /// Waits for a wake-up and for the descriptors that are noisy, or for those that are not.
     fn listen(&self, noisy: bool, timeout: Duration) {
-        let heard: Vec<&Caller> = self.callers.iter().filter(|caller| caller.is_noisy() == noisy).collect();
+        let heard: Vec<&WakeSource> =
+            self.callers.iter().filter(|caller| caller.is_noisy() == noisy).collect();
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let wakeup = std::iter::once(wanted(self.wakeup.as_raw_fd()));
         let mut polled: Vec<_> =
@@ -82,7 +83,7 @@ impl Wait for EventWait {
             // Miri knows no polling; the caller looks again.
             return std::thread::yield_now();
         }
-        if self.callers.iter().any(Caller::is_noisy) {
+        if self.callers.iter().any(WakeSource::is_noisy) {
             self.listen(false, timeout.min(NAP));
             self.listen(true, Duration::ZERO);
         } else {

@@ -21,14 +21,14 @@ const NONE: RawFd = -1;
 const DEPTH: usize = 3;
 
 /// The event descriptor of a transport. Entries are reused and never freed.
-struct Entry {
+struct DescriptorEntry {
     events: AtomicI32,
     /// Whether it is UCX's.
     has_thread: AtomicBool,
-    next: *mut Entry,
+    next: *mut DescriptorEntry,
 }
 
-static FIRST: AtomicPtr<Entry> = AtomicPtr::new(null_mut());
+static FIRST: AtomicPtr<DescriptorEntry> = AtomicPtr::new(null_mut());
 
 /// See [`lacks_thread`].
 static LACKS_THREAD: AtomicBool = AtomicBool::new(false);
@@ -57,23 +57,23 @@ pub fn notice_forks() {
 }
 
 /// Makes children close the sockets of one event descriptor, for as long as this value lives.
-pub(in crate::transport) struct Watched(&'static AtomicI32);
+pub(in crate::transport) struct ForkGuard(&'static AtomicI32);
 
-impl Watched {
+impl ForkGuard {
     /// `events`: the event descriptor, which stays open as long as this value lives. `has_thread`: whether it is UCX's,
     /// which has a thread that children lack.
-    pub fn new(events: RawFd, has_thread: bool) -> Watched {
+    pub fn new(events: RawFd, has_thread: bool) -> ForkGuard {
         register();
         let free = entries().find(|entry| {
             entry.events.compare_exchange(NONE, events, Ordering::SeqCst, Ordering::SeqCst).is_ok()
         });
         let entry = free.unwrap_or_else(|| add(events));
         entry.has_thread.store(has_thread, Ordering::SeqCst);
-        Watched(&entry.events)
+        ForkGuard(&entry.events)
     }
 }
 
-impl Drop for Watched {
+impl Drop for ForkGuard {
     fn drop(&mut self) {
         self.0.store(NONE, Ordering::SeqCst);
     }
@@ -81,14 +81,14 @@ impl Drop for Watched {
 
 /// Sockets that children close, for as long as this value lives.
 pub(crate) struct Sockets {
-    _watched: Watched,
+    _watched: ForkGuard,
     events: OwnedFd,
 }
 
 impl Sockets {
     pub fn new() -> io::Result<Sockets> {
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Sockets { _watched: Watched::new(events.as_raw_fd(), false), events })
+        Ok(Sockets { _watched: ForkGuard::new(events.as_raw_fd(), false), events })
     }
 
     /// Adds a socket, until it is closed.
@@ -98,7 +98,7 @@ impl Sockets {
     }
 }
 
-fn entries() -> impl Iterator<Item = &'static Entry> {
+fn entries() -> impl Iterator<Item = &'static DescriptorEntry> {
     let mut next = FIRST.load(Ordering::SeqCst);
     std::iter::from_fn(move || {
         // SAFETY: null, or an entry that is never freed and whose link never changes.
@@ -108,14 +108,14 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
     })
 }
 
-fn add(events: RawFd) -> &'static Entry {
-    let entry = Box::leak(Box::new(Entry {
+fn add(events: RawFd) -> &'static DescriptorEntry {
+    let entry = Box::leak(Box::new(DescriptorEntry {
         events: AtomicI32::new(events),
         has_thread: AtomicBool::new(false),
         next: null_mut(),
     }));
-    let added: *mut Entry = entry;
-    let link = |first: *mut Entry| {
+    let added: *mut DescriptorEntry = entry;
+    let link = |first: *mut DescriptorEntry| {
         entry.next = first;
         Some(added)
     };
@@ -244,7 +244,7 @@ mod tests {
             assert_eq!(unsafe { libc::waitpid(child, &mut ended, 0) }, child);
             libc::WIFEXITED(ended).then(|| libc::WEXITSTATUS(ended))
         };
-        let watched = Watched::new(outer.as_raw_fd(), true);
+        let watched = ForkGuard::new(outer.as_raw_fd(), true);
         assert_eq!(open_in_child(), Some(2));
         drop(watched);
         assert_eq!(open_in_child(), Some(1));

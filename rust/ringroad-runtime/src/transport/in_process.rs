@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use super::{
-    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
+    Description, Event, Failure, LocalMemory, MessageKind, Posted, RequestId, Subject, Tag, Transport,
     TransportError, Unclaimed, Wait,
 };
 use crate::os::lock::{Condvar, Mutex, MutexGuard};
@@ -40,18 +40,18 @@ pub struct InProcess {
 
 #[derive(Default)]
 struct Mailbox {
-    state: Mutex<State>,
+    state: Mutex<MailboxState>,
     doorbell: Condvar,
     /// Why the owner accepts no more messages. Set under the lock.
     gone: OnceLock<&'static str>,
 }
 
 #[derive(Default)]
-struct State {
+struct MailboxState {
     /// Events that were not reported yet.
     events: Vec<Event>,
     /// Messages that no receive has matched yet, by the bits that a receive compares.
-    arrived: HashMap<u64, VecDeque<Message>>,
+    arrived: HashMap<u64, VecDeque<UnmatchedMessage>>,
     /// How many messages have come before their receives were posted.
     arrivals: u64,
     /// Whether the owner waits for a message without having posted a receive.
@@ -67,7 +67,7 @@ struct State {
     wakes: usize,
 }
 
-struct Message {
+struct UnmatchedMessage {
     tag: Tag,
     /// Counts the messages that came before their receives.
     order: u64,
@@ -157,7 +157,7 @@ impl InProcess {
     }
 
     /// Completes the send of a message that waited to be matched.
-    fn tell_sender(&self, message: &Message, result: Result<(), Failure>) {
+    fn tell_sender(&self, message: &UnmatchedMessage, result: Result<(), Failure>) {
         let Some(request) = message.waiting else { return };
         let mailbox = &self.mailboxes[message.tag.source];
         let mut state = mailbox.state.lock();
@@ -167,7 +167,7 @@ impl InProcess {
     }
 }
 
-impl State {
+impl MailboxState {
     fn withdraw(&mut self, source: Rank, eager_too: bool) {
         for messages in self.arrived.values_mut() {
             messages.retain(|m| m.tag.source != source || (m.waiting.is_none() && !eager_too));
@@ -178,7 +178,7 @@ impl State {
 
 impl Mailbox {
     /// Wakes the owner, who may be blocking, after the lock was released.
-    fn ring(&self, state: MutexGuard<'_, State>) {
+    fn ring(&self, state: MutexGuard<'_, MailboxState>) {
         drop(state);
         self.doorbell.notify_all();
     }
@@ -213,7 +213,7 @@ fn deliver(tag: Tag, body: &Region, expected: Tag, target: &Region) -> Result<()
         return Err(Failure::Check { found: tag, bytes: Some(body.len()) });
     }
     let length = Failure::Length { found: Some(body.len()), expected: target.len() };
-    if body.len() > target.len() || body.len() < target.len() && tag.kind != Kind::PointToPoint {
+    if body.len() > target.len() || body.len() < target.len() && tag.kind != MessageKind::PointToPoint {
         return Err(length);
     }
     // SAFETY: the poster of each request leaves its region alone until the request has ended. Neither has: both are
@@ -293,7 +293,7 @@ impl Transport for InProcess {
             let (body, waiting) = if rendezvous { (source, Some(request)) } else { (copy_of(&source), None) };
             state.arrivals += 1;
             let order = state.arrivals;
-            state.arrived.entry(key).or_default().push_back(Message { tag, order, body, waiting });
+            state.arrived.entry(key).or_default().push_back(UnmatchedMessage { tag, order, body, waiting });
             if mem::take(&mut state.sought) {
                 state.wakes = state.wakes.max(1);
                 mailbox.ring(state);
@@ -364,7 +364,8 @@ impl Transport for InProcess {
     }
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        let call = Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack() & Tag::CALL;
+        let call =
+            Tag { source, kind: MessageKind::Collective, sequence, message: 0, check: 0 }.pack() & Tag::CALL;
         let state = self.own().state.lock();
         let first =
             state.arrived.iter().filter(|(key, _)| *key & Tag::CALL == call).min_by_key(|(key, _)| **key);
@@ -383,7 +384,7 @@ impl Transport for InProcess {
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         let state = self.own().state.lock();
         let firsts = state.arrived.values().filter_map(|messages| messages.front());
-        firsts.filter(|m| m.tag.kind == Kind::Collective).min_by_key(|m| m.order).map(|m| m.tag)
+        firsts.filter(|m| m.tag.kind == MessageKind::Collective).min_by_key(|m| m.order).map(|m| m.tag)
     }
 
     fn arm(&mut self) -> bool {

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 
 use super::tags::{pop, push, Queue, Tags};
-use crate::transport::{Kind, Subject, Tag};
+use crate::transport::{MessageKind, Subject, Tag};
 
 /// The list of candidates for the oldest message holds at least this many before it is cleaned up.
 const OLDEST: usize = 32;
 
 /// A message that no receive matched when it came.
-struct Kept<M> {
+struct UnclaimedMessage<M> {
     tag: u64,
     /// Counts these messages.
     order: u64,
@@ -19,7 +19,7 @@ struct Kept<M> {
 /// Messages without receives, and receives without messages.
 pub(super) struct Matching<M, W> {
     /// Messages that have come and that no receive has matched yet.
-    unclaimed: Tags<Queue<Kept<M>>>,
+    unclaimed: Tags<Queue<UnclaimedMessage<M>>>,
     unclaimed_number: u64,
     /// The order numbers and keys of those among them that belong to collectives, the oldest first. Some may have
     /// been matched since.
@@ -81,10 +81,10 @@ impl<M, W> Matching<M, W> {
         let key = tag & Tag::MATCH;
         self.unclaimed_number += 1;
         let order = self.unclaimed_number;
-        if Tag::unpack(tag).kind == Kind::Collective {
+        if Tag::unpack(tag).kind == MessageKind::Collective {
             self.note_oldest(order, key);
         }
-        push(&mut self.unclaimed, key, Kept { tag, order, message });
+        push(&mut self.unclaimed, key, UnclaimedMessage { tag, order, message });
     }
 
     /// Notes an unmatched message, which may become the oldest.

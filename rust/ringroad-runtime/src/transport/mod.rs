@@ -27,7 +27,7 @@ pub mod ucx;
 pub(crate) mod wiring;
 
 pub use carrier::{Carrier, Opening};
-pub use description::{Connection, Description};
+pub use description::{CountedConnection, Description};
 pub use forks::notice_forks;
 pub(crate) use local::Returns;
 pub use local::{Arrived, LocalMemory};
@@ -43,7 +43,7 @@ use crate::transport::buffer::Region;
 
 /// What a message is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum MessageKind {
     /// A collective call.
     Collective,
     /// A send or receive between two ranks. Sequence and message hold the user's tag.
@@ -62,7 +62,7 @@ pub struct Tag {
     /// The sender.
     pub source: Rank,
     /// What it is part of.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The number of the call, modulo [`Tag::SEQUENCES`].
     pub sequence: u32,
     /// The number of the message between the two ranks within the call.
@@ -93,7 +93,7 @@ impl Tag {
     #[inline]
     pub fn of_message(source: Rank, tag: u32) -> Tag {
         let (sequence, message) = (tag >> 14, tag & 0x3fff);
-        Tag { source, kind: Kind::PointToPoint, sequence, message, check: 0 }
+        Tag { source, kind: MessageKind::PointToPoint, sequence, message, check: 0 }
     }
 
     /// The user's tag of a message between two ranks.
@@ -104,16 +104,16 @@ impl Tag {
     /// The bits of [`Tag::CALL`] that all messages of `source` in the collective call `sequence` have.
     #[inline]
     pub fn of_collective(source: Rank, sequence: u32) -> u64 {
-        Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack()
+        Tag { source, kind: MessageKind::Collective, sequence, message: 0, check: 0 }.pack()
     }
 
     /// The tag as 64 bits.
     #[inline]
     pub fn pack(self) -> u64 {
         let kind = match self.kind {
-            Kind::Collective => 0,
-            Kind::PointToPoint => 1,
-            Kind::Control => 2,
+            MessageKind::Collective => 0,
+            MessageKind::PointToPoint => 1,
+            MessageKind::Control => 2,
         };
         (self.source as u64) << 50
             | kind << 48
@@ -127,9 +127,9 @@ impl Tag {
         Tag {
             source: (bits >> 50) as Rank,
             kind: match bits >> 48 & 3 {
-                0 => Kind::Collective,
-                1 => Kind::PointToPoint,
-                _ => Kind::Control,
+                0 => MessageKind::Collective,
+                1 => MessageKind::PointToPoint,
+                _ => MessageKind::Control,
             },
             sequence: (bits >> 34 & 0x3fff) as u32,
             message: (bits >> 20 & 0x3fff) as u32,
@@ -370,7 +370,7 @@ pub trait Transport: Send {
     fn oldest_unexpected(&mut self) -> Option<Tag>;
 
     /// The connections to other ranks, if the transport knows them.
-    fn connections(&self) -> Vec<Connection> {
+    fn connections(&self) -> Vec<CountedConnection> {
         Vec::new()
     }
 

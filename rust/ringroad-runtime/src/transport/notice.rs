@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Why a rank has given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Reason {
+pub(crate) enum FailureReason {
     /// Ranks made different calls.
     Mismatch { number: u64 },
     /// A rank is gone, or it is the sender itself and leaves.
@@ -19,11 +19,11 @@ pub(crate) enum Reason {
     Abort,
 }
 
-impl Reason {
+impl FailureReason {
     /// The number of the collective call that failed, if the reason names one.
     pub fn number(&self) -> Option<u64> {
         match *self {
-            Reason::Mismatch { number } | Reason::Timeout { number } => Some(number),
+            FailureReason::Mismatch { number } | FailureReason::Timeout { number } => Some(number),
             _ => None,
         }
     }
@@ -45,7 +45,7 @@ pub(crate) struct Unfinished {
 /// is one of those.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notice {
-    pub reason: Reason,
+    pub reason: FailureReason,
     pub message: String,
     pub calls: Vec<(u64, String)>,
     #[serde(default)]
@@ -73,13 +73,13 @@ impl Notice {
 
     /// Whether the sender gives up by its own will, and not over something that it noticed.
     pub fn is_of_own_end(&self, from: Rank) -> bool {
-        matches!(self.reason, Reason::Abort) || self.reason == Reason::Peer { rank: from }
+        matches!(self.reason, FailureReason::Abort) || self.reason == FailureReason::Peer { rank: from }
     }
 
     /// The notice of one of `ranks` ranks; `None` if it is invalid.
     pub fn parse(payload: &[u8], ranks: usize) -> Option<Notice> {
         let notice: Notice = serde_json::from_slice(payload).ok()?;
-        let exists = !matches!(notice.reason, Reason::Peer { rank } if rank >= ranks);
+        let exists = !matches!(notice.reason, FailureReason::Peer { rank } if rank >= ranks);
         let exists =
             exists && notice.messages.iter().all(|message| message.peer.is_none_or(|rank| rank < ranks));
         let few = notice.calls.len() <= CALLS_TOLD && notice.messages.len() <= CALLS_TOLD;
@@ -100,7 +100,7 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn notice(reason: Reason, message: &str, calls: usize) -> Notice {
+    fn notice(reason: FailureReason, message: &str, calls: usize) -> Notice {
         let unfinished = Unfinished { sends: true, peer: Some(1), call: message.to_owned() };
         let messages = vec![unfinished; calls];
         let calls = (0..calls as u64).map(|number| (number, message.to_owned())).collect();
@@ -109,7 +109,11 @@ mod tests {
 
     #[test]
     fn notices_come_back() {
-        for reason in [Reason::Mismatch { number: 3 }, Reason::Peer { rank: 1 }, Reason::LateMessage] {
+        for reason in [
+            FailureReason::Mismatch { number: 3 },
+            FailureReason::Peer { rank: 1 },
+            FailureReason::LateMessage,
+        ] {
             let told = notice(reason, "why", CALLS_TOLD);
             assert_eq!(Notice::parse(&told.to_bytes(), 2), Some(told));
         }
@@ -119,7 +123,7 @@ mod tests {
     #[test]
     fn long_messages_are_cut() {
         for letter in ["x", "\u{1}", "\u{e4}", "\u{1f525}"] {
-            let told = notice(Reason::Abort, &letter.repeat(MAX_NOTICE_BYTES), CALLS_TOLD).to_bytes();
+            let told = notice(FailureReason::Abort, &letter.repeat(MAX_NOTICE_BYTES), CALLS_TOLD).to_bytes();
             assert!(told.len() <= MAX_NOTICE_BYTES, "{letter:?}: {}", told.len());
             let message = Notice::parse(&told, 2).unwrap().message;
             assert!(message.len() <= TEXT && message.ends_with(&format!("{letter}...")), "{letter:?}");
@@ -128,10 +132,10 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let ghost = notice(Reason::Peer { rank: 2 }, "", 0);
-        let talker = serde_json::to_vec(&notice(Reason::Abort, "", CALLS_TOLD + 1)).unwrap();
+        let ghost = notice(FailureReason::Peer { rank: 2 }, "", 0);
+        let talker = serde_json::to_vec(&notice(FailureReason::Abort, "", CALLS_TOLD + 1)).unwrap();
         let to_a_ghost = Unfinished { sends: true, peer: Some(2), call: String::new() };
-        let waiting = Notice { messages: vec![to_a_ghost], ..notice(Reason::LateMessage, "", 0) };
+        let waiting = Notice { messages: vec![to_a_ghost], ..notice(FailureReason::LateMessage, "", 0) };
         for payload in
             [ghost.to_bytes(), waiting.to_bytes(), talker, b"{}".to_vec(), b"\xff".to_vec(), Vec::new()]
         {

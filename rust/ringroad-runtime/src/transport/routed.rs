@@ -6,8 +6,8 @@ use std::time::Instant;
 use ringroad_core::{Port, Rank};
 
 use super::{
-    is_earlier, Connection, Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
-    TransportError, Unclaimed, Wait,
+    is_earlier, CountedConnection, Description, Event, LocalMemory, Posted, RequestId, Subject, Tag,
+    Transport, TransportError, Unclaimed, Wait,
 };
 use crate::transport::buffer::Region;
 
@@ -38,7 +38,7 @@ impl<N: Transport, F: Transport> Transport for Routed<N, F> {
         Description { text: format!("{local}, {remote}"), sharing: local.sharing, cma: local.cma, ..remote }
     }
 
-    fn connections(&self) -> Vec<Connection> {
+    fn connections(&self) -> Vec<CountedConnection> {
         self.remote.connections()
     }
 
@@ -148,7 +148,7 @@ impl<N: Transport, F: Transport> Transport for Routed<N, F> {
 mod tests {
     use super::super::in_process::InProcess;
     use super::super::shared::{Home, SharedMemory};
-    use super::super::Kind;
+    use super::super::MessageKind;
     use super::*;
     use crate::os::machine::cache::CacheMode;
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn tag(source: Rank, sequence: u32) -> Tag {
-        Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }
+        Tag { source, kind: MessageKind::Collective, sequence, message: 0, check: 0 }
     }
 
     #[test]

@@ -4,25 +4,25 @@ use ringroad_core::{Rank, Topology};
 
 /// How this rank's devices are joined to those of other ranks.
 #[derive(Debug, Default)]
-pub(crate) struct Wiring {
+pub(crate) struct DeviceWiring {
     /// For each device, the ranks at the other ends of its cables. Empty if switches join the devices.
     neighbours: Vec<Vec<Rank>>,
 }
 
-impl Wiring {
+impl DeviceWiring {
     /// On rings, tori and meshes a cable leads from each port to the opposite port of the neighbour, if the number of
     /// devices is even. Otherwise switches join the devices of the same number.
-    pub fn new(topology: &Topology, rank: Rank, devices: usize) -> Wiring {
+    pub fn new(topology: &Topology, rank: Rank, devices: usize) -> DeviceWiring {
         let ports = 2 * topology.dimensions().len();
         if !topology.has_cabled_ports() || devices % 2 == 1 {
-            return Wiring::default();
+            return DeviceWiring::default();
         }
         let mut neighbours = vec![Vec::new(); devices];
         for port in 0..ports {
             let cable = topology.port_link(rank, port).map(|link| topology.links()[link].target);
             neighbours[port % devices].extend(cable);
         }
-        Wiring { neighbours }
+        DeviceWiring { neighbours }
     }
 
     pub fn is_cabled(&self) -> bool {
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn devices_are_joined_as_the_topology_says() {
         let check = |spec: &str, rank, cabled: bool, expected: &[&[usize]]| {
-            let wiring = Wiring::new(&Topology::parse(spec).unwrap(), rank, expected.len());
+            let wiring = DeviceWiring::new(&Topology::parse(spec).unwrap(), rank, expected.len());
             for (device, peers) in expected.iter().enumerate() {
                 let case = format!("{spec}, rank {rank}, device {device}");
                 let joined: Vec<usize> = (0..4).filter(|peer| wiring.joins(device, *peer)).collect();

@@ -12,7 +12,7 @@ use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::{SharedMemory, LONG};
 use ringroad_runtime::transport::{
-    Event, Failure, Kind, Posted, RequestId, Subject, Tag, Transport, Unclaimed,
+    Event, Failure, MessageKind, Posted, RequestId, Subject, Tag, Transport, Unclaimed,
 };
 use ringroad_testing::fault::FaultInjector;
 
@@ -20,7 +20,7 @@ use ringroad_testing::fault::FaultInjector;
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn tag(source: Rank, message: u32, check: u32) -> Tag {
-    Tag { source, kind: Kind::Collective, sequence: 7, message, check }
+    Tag { source, kind: MessageKind::Collective, sequence: 7, message, check }
 }
 
 fn bytes(region: &Region) -> Vec<u8> {
@@ -365,7 +365,7 @@ fn unexpected_messages_can_be_looked_at() {
             let source = means.source(&mut *a, len, 0);
             means.send(&mut *a, 1, tag, source, 1);
         };
-        send(Tag { kind: Kind::PointToPoint, sequence: 8, ..tag(0, 0, 0) });
+        send(Tag { kind: MessageKind::PointToPoint, sequence: 8, ..tag(0, 0, 0) });
         send(tag(0, 4, 3));
         send(tag(0, 2, 3));
         send(Tag { sequence: 5, ..tag(0, 0, 1) });

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::agreement::{ProposerRequest, Reply};
 use ringroad_core::Rank;
 
-use super::wire::{Channel, Key, Kind, Message, Verdict, IDLE_TIMEOUT, LEAST};
+use super::wire::{AccessKey, StoreConnection, StoreMessage, StoreMessageKind, Verdict, IDLE_TIMEOUT, LEAST};
 use crate::bootstrap::{Handle, Store, StoreError};
 use crate::error::is_shortage;
 use crate::os::lock::Mutex;
@@ -26,9 +26,9 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// The store of another process.
 pub struct TcpStore {
     /// The connection. `None` after an error, in the middle of a message: the next request makes a new one.
-    channel: Mutex<Option<Channel>>,
+    channel: Mutex<Option<StoreConnection>>,
     address: SocketAddr,
-    key: Key,
+    key: AccessKey,
     who: String,
     /// The longest time that one request may take, however steadily the bytes come.
     longest: Duration,
@@ -36,7 +36,7 @@ pub struct TcpStore {
 
 /// Why a process cannot be reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unreachable {
+pub enum UnreachableProcess {
     /// The process has ended: the kernel of its host says so.
     #[error("{0} has ended")]
     Gone(String),
@@ -69,16 +69,20 @@ impl TcpStore {
         handle: &Handle,
         secret: Option<&str>,
         deadline: Instant,
-    ) -> Result<TcpStore, Unreachable> {
-        TcpStore::connect_by(Key::new(&handle.token, secret), handle, deadline)
+    ) -> Result<TcpStore, UnreachableProcess> {
+        TcpStore::connect_by(AccessKey::new(&handle.token, secret), handle, deadline)
     }
 
     /// Like [`TcpStore::connect`], with the handle's key.
-    pub(super) fn connect_by(key: Key, handle: &Handle, deadline: Instant) -> Result<TcpStore, Unreachable> {
+    pub(super) fn connect_by(
+        key: AccessKey,
+        handle: &Handle,
+        deadline: Instant,
+    ) -> Result<TcpStore, UnreachableProcess> {
         let who = handle.to_string();
         // The port may still be open in a child that the process has forked.
         if handle.has_ended() {
-            return Err(Unreachable::Gone(who));
+            return Err(UnreachableProcess::Gone(who));
         }
         let longest = deadline.saturating_duration_since(Instant::now());
         let near = handle.is_behind_loopback();
@@ -99,17 +103,23 @@ impl TcpStore {
         }
         // One address that refuses proves nothing: hosts have addresses in common, such as those of containers.
         Err(match (strange, unable) {
-            (Some(verdict), _) => Unreachable::Stranger(who, verdict),
-            (_, Some(why)) => Unreachable::Unable(who, why),
-            _ if count == 0 || refused < count => Unreachable::Silent(who),
-            _ if ends(handle) => Unreachable::Gone(who),
-            _ if handle.is_visible() => Unreachable::Silent(who),
-            _ => Unreachable::Refused(who),
+            (Some(verdict), _) => UnreachableProcess::Stranger(who, verdict),
+            (_, Some(why)) => UnreachableProcess::Unable(who, why),
+            _ if count == 0 || refused < count => UnreachableProcess::Silent(who),
+            _ if ends(handle) => UnreachableProcess::Gone(who),
+            _ if handle.is_visible() => UnreachableProcess::Silent(who),
+            _ => UnreachableProcess::Refused(who),
         })
     }
 
     /// The store at the end of a connection to `address`. `who` names its process in messages.
-    pub fn over(channel: Channel, address: SocketAddr, key: Key, who: String, longest: Duration) -> TcpStore {
+    pub fn over(
+        channel: StoreConnection,
+        address: SocketAddr,
+        key: AccessKey,
+        who: String,
+        longest: Duration,
+    ) -> TcpStore {
         TcpStore { channel: Mutex::new(Some(channel)), address, key, who, longest }
     }
 
@@ -128,7 +138,7 @@ impl TcpStore {
     /// The answer to a request, which may take `within` to make.
     pub(super) fn ask(
         &self,
-        kind: Kind,
+        kind: StoreMessageKind,
         key: &str,
         value: &[u8],
         within: Duration,
@@ -155,7 +165,13 @@ impl TcpStore {
         })
     }
 
-    fn exchange(&self, kind: Kind, key: &str, value: &[u8], within: Duration) -> io::Result<Option<Vec<u8>>> {
+    fn exchange(
+        &self,
+        kind: StoreMessageKind,
+        key: &str,
+        value: &[u8],
+        within: Duration,
+    ) -> io::Result<Option<Vec<u8>>> {
         let mut place = self.channel.lock();
         let start = Instant::now();
         let end = start + self.longest.max(within + IDLE_TIMEOUT);
@@ -167,10 +183,11 @@ impl TcpStore {
                 .map_err(|verdict| io::Error::other(format!("what listens at its address now {verdict}")))?,
         };
         channel.send(kind, key, value, Some(end))?;
-        let answer = Message::receive(&mut channel, Some(Instant::now() + within + IDLE_TIMEOUT), Some(end))?;
+        let answer =
+            StoreMessage::receive(&mut channel, Some(Instant::now() + within + IDLE_TIMEOUT), Some(end))?;
         let answer = match answer.kind {
-            Kind::Value => Some(answer.value),
-            Kind::Nothing => None,
+            StoreMessageKind::Value => Some(answer.value),
+            StoreMessageKind::Nothing => None,
             _ => return Err(io::Error::new(ErrorKind::InvalidData, "a request is not an answer")),
         };
         *place = Some(channel);
@@ -189,7 +206,7 @@ impl TcpStore {
         let within = deadline.saturating_duration_since(Instant::now()).min(SLICE);
         let asked = serde_json::to_vec(&(number, from, request)).expect("JSON can express numbers");
         let value = [&milliseconds(within)[..], &asked].concat();
-        let answer = self.ask(Kind::Agree, group, &value, within)?;
+        let answer = self.ask(StoreMessageKind::Agree, group, &value, within)?;
         let hostile = || StoreError::Failed {
             action: format!("agree in {group:?}"),
             reason: format!("{} has sent an invalid answer", self.who),
@@ -199,7 +216,7 @@ impl TcpStore {
 
     /// Tells the communicator of a group something. `None` if the process has no such communicator any more.
     pub fn tell(&self, group: &str, text: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.ask(Kind::Tell, group, text, Duration::ZERO)
+        self.ask(StoreMessageKind::Tell, group, text, Duration::ZERO)
     }
 }
 
@@ -224,18 +241,18 @@ impl fmt::Debug for TcpStore {
 
 impl Store for TcpStore {
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.ask(Kind::Set, key, value, Duration::ZERO).map(drop)
+        self.ask(StoreMessageKind::Set, key, value, Duration::ZERO).map(drop)
     }
 
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.ask(Kind::Get, key, &[], Duration::ZERO)
+        self.ask(StoreMessageKind::Get, key, &[], Duration::ZERO)
     }
 
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
         let start = Instant::now();
         loop {
             let within = deadline.saturating_duration_since(Instant::now()).min(SLICE);
-            if let Some(value) = self.ask(Kind::Wait, key, &milliseconds(within), within)? {
+            if let Some(value) = self.ask(StoreMessageKind::Wait, key, &milliseconds(within), within)? {
                 return Ok(value);
             }
             if Instant::now() >= deadline {
@@ -250,7 +267,11 @@ fn milliseconds(within: Duration) -> [u8; 4] {
 }
 
 /// Connects to `address`, where the process with this key should listen.
-fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Result<Channel, Verdict>> {
+fn open(
+    address: SocketAddr,
+    key: &AccessKey,
+    deadline: Instant,
+) -> io::Result<Result<StoreConnection, Verdict>> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -267,7 +288,11 @@ fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Result<
 }
 
 /// Like [`open`], without a second attempt.
-pub fn attempt(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Result<Channel, Verdict>> {
+pub fn attempt(
+    address: SocketAddr,
+    key: &AccessKey,
+    deadline: Instant,
+) -> io::Result<Result<StoreConnection, Verdict>> {
     let left = deadline.saturating_duration_since(Instant::now()).max(LEAST);
     let stream = TcpStream::connect_timeout(&address, left)?;
     // If nobody listens at a port of those that clients get, a client can be connected to itself.

@@ -13,12 +13,12 @@ use ringroad_core::Rank;
 use sha2::{Digest, Sha256};
 
 use super::client::attempt;
-use super::wire::{Channel, Key, Verdict, IDLE_TIMEOUT};
+use super::wire::{AccessKey, StoreConnection, Verdict, IDLE_TIMEOUT};
 use super::{Server, TcpStore};
 use crate::bootstrap::endpoint_info::host_name;
 use crate::bootstrap::{refusals, Store, StoreError};
 use crate::error::{refused, Error, Result};
-use crate::os::fork::Own;
+use crate::os::fork::ProcessOwned;
 
 /// How often a rank that looks for the store checks whether the user has interrupted.
 const SLICE: Duration = Duration::from_millis(50);
@@ -51,8 +51,8 @@ impl JobPlace {
     }
 
     /// What proves that somebody belongs to this job.
-    pub(super) fn key(&self, secret: Option<&str>) -> Key {
-        Key::new(&self.token(), secret)
+    pub(super) fn key(&self, secret: Option<&str>) -> AccessKey {
+        AccessKey::new(&self.token(), secret)
     }
 
     /// `host:29500`, or `host, ports 21000, 22000`.
@@ -95,13 +95,13 @@ impl JobPlace {
 /// The store of a job. On rank 0 it serves the others as long as the process lives.
 pub struct JobStore {
     host: String,
-    store: Own<Box<dyn Store>>,
+    store: ProcessOwned<Box<dyn Store>>,
 }
 
 /// What a rank has found: where it serves, or the server.
-enum Role {
+enum JobRole {
     Doors(Vec<TcpListener>),
-    Server(Channel, SocketAddr, String),
+    Server(StoreConnection, SocketAddr, String),
 }
 
 impl JobStore {
@@ -126,12 +126,12 @@ impl JobStore {
         let (own, wanted) = (place.clone(), key.clone());
         // Looking up a host's name cannot be interrupted, so that another thread does it.
         let search = move || {
-            let search = Search { place: &own, over, start: Instant::now() };
+            let search = StoreSearch { place: &own, over, start: Instant::now() };
             let found = match rank {
-                0 => search.bind(&wanted).map(Role::Doors),
+                0 => search.bind(&wanted).map(JobRole::Doors),
                 _ => search
                     .reach(rank, &wanted, timeout)
-                    .map(|(channel, address, who)| Role::Server(channel, address, who)),
+                    .map(|(channel, address, who)| JobRole::Server(channel, address, who)),
             };
             let _ = told.send(found);
         };
@@ -147,10 +147,10 @@ impl JobStore {
             }
         };
         let store: Box<dyn Store> = match found {
-            Role::Server(channel, address, who) => {
+            JobRole::Server(channel, address, who) => {
                 Box::new(TcpStore::over(channel, address, key, who, timeout))
             }
-            Role::Doors(doors) => {
+            JobRole::Doors(doors) => {
                 let server = Server::with_token(place.token(), secret);
                 for door in doors {
                     server
@@ -160,7 +160,7 @@ impl JobStore {
                 Box::new(server)
             }
         };
-        Ok(JobStore { host: place.host.clone(), store: Own::new(store) })
+        Ok(JobStore { host: place.host.clone(), store: ProcessOwned::new(store) })
     }
 
     fn store(&self) -> std::result::Result<&dyn Store, StoreError> {
@@ -194,7 +194,7 @@ impl Store for JobStore {
 }
 
 /// How the last attempt to reach rank 0 ended.
-enum Obstacle {
+enum FailedAttempt {
     /// There is a server, but not rank 0 of this job, for this reason.
     Stranger(Verdict),
     /// Nobody answers, for this reason.
@@ -202,21 +202,21 @@ enum Obstacle {
 }
 
 /// One rank's search for the store.
-struct Search<'a> {
+struct StoreSearch<'a> {
     place: &'a JobPlace,
     /// Disconnected once nobody waits for the result any more.
     over: Receiver<()>,
     start: Instant,
 }
 
-impl Search<'_> {
+impl StoreSearch<'_> {
     /// Waits a little. Returns `false` if the search is to end.
     fn pause(&self, pause: Duration) -> bool {
         self.over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout)
     }
 
     /// Rank 0's part: listens at the first port that is free.
-    fn bind(&self, key: &Key) -> Result<Vec<TcpListener>> {
+    fn bind(&self, key: &AccessKey) -> Result<Vec<TcpListener>> {
         let doors = self.place.doors();
         loop {
             let (mut taken, mut other) = (None, None);
@@ -257,13 +257,18 @@ impl Search<'_> {
     }
 
     /// The store of another process that is rank 0 of this job, if it listens at this port.
-    fn rank_0(&self, port: u16, key: &Key) -> Option<TcpStore> {
+    fn rank_0(&self, port: u16, key: &AccessKey) -> Option<TcpStore> {
         let (channel, address) = self.attempt(port, key, Instant::now() + TURN, TURN).ok()?;
         Some(TcpStore::over(channel, address, key.clone(), "rank 0".to_owned(), TURN))
     }
 
     /// The other ranks' part: connects to rank 0. Returns also what to call it.
-    fn reach(&self, rank: Rank, key: &Key, timeout: Duration) -> Result<(Channel, SocketAddr, String)> {
+    fn reach(
+        &self,
+        rank: Rank,
+        key: &AccessKey,
+        timeout: Duration,
+    ) -> Result<(StoreConnection, SocketAddr, String)> {
         let deadline = self.start + timeout;
         let place = self.place.text();
         // Each attempt waits longer than the one before, for a peer that is slow.
@@ -276,8 +281,8 @@ impl Search<'_> {
                     Ok((channel, address)) => {
                         return Ok((channel, address, format!("rank 0 at {}:{port}", self.place.host)))
                     }
-                    Err(Obstacle::Silence(why)) => silence = silence.or(Some(why)),
-                    Err(Obstacle::Stranger(verdict)) => stranger = stranger.or(Some(verdict)),
+                    Err(FailedAttempt::Silence(why)) => silence = silence.or(Some(why)),
+                    Err(FailedAttempt::Stranger(verdict)) => stranger = stranger.or(Some(verdict)),
                 }
             }
             let now = Instant::now();
@@ -316,11 +321,11 @@ impl Search<'_> {
     fn attempt(
         &self,
         port: u16,
-        key: &Key,
+        key: &AccessKey,
         deadline: Instant,
         patience: Duration,
-    ) -> std::result::Result<(Channel, SocketAddr), Obstacle> {
-        let silence = |why: &str| Obstacle::Silence(why.to_owned());
+    ) -> std::result::Result<(StoreConnection, SocketAddr), FailedAttempt> {
+        let silence = |why: &str| FailedAttempt::Silence(why.to_owned());
         let addresses = self
             .place
             .resolve()
@@ -331,7 +336,7 @@ impl Search<'_> {
             let address = SocketAddr::new(address, port);
             match attempt(address, key, until) {
                 Ok(Ok(channel)) => return Ok((channel, address)),
-                Ok(Err(verdict)) => return Err(Obstacle::Stranger(verdict)),
+                Ok(Err(verdict)) => return Err(FailedAttempt::Stranger(verdict)),
                 Err(error) => {
                     obstacle = match error.kind() {
                         ErrorKind::ConnectionRefused => silence("nothing listens there"),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::agreement::{ProposerRequest, Reply};
 use ringroad_core::Rank;
 
-use super::{TcpStore, Unreachable};
+use super::{TcpStore, UnreachableProcess};
 use crate::bootstrap::{Handle, Store, StoreError};
 
 /// How long a process may take to answer before it is asked again.
@@ -37,28 +37,28 @@ pub enum Heard {
     /// Its answer to this request.
     Reply(ProposerRequest, Reply),
     /// Why it has not been reached. It is tried again.
-    Unreached(Unreachable),
+    Unreached(UnreachableProcess),
     /// It has ended. Nothing follows.
-    Ended(Unreachable),
+    Ended(UnreachableProcess),
 }
 
 /// The line to a process. Dropping it ends the thread, soon.
-pub struct Line(Sender<Question>);
+pub struct ProcessLine(Sender<Question>);
 
-impl Line {
+impl ProcessLine {
     /// `heard` gets what is heard, as the process's `number`: one answer to each question, once it can be reached.
     pub fn open(
         number: usize,
         handle: Handle,
         secret: Option<String>,
         heard: Sender<(usize, Heard)>,
-    ) -> std::io::Result<Line> {
+    ) -> std::io::Result<ProcessLine> {
         let (asked, questions) = channel();
         let thread = thread::Builder::new().name("ringroad-line".to_owned()).stack_size(STACK);
         thread.spawn(move || {
             serve(&handle, secret.as_deref(), &questions, |news| heard.send((number, news)).is_ok())
         })?;
-        Ok(Line(asked))
+        Ok(ProcessLine(asked))
     }
 
     /// Asks the process, after the questions before.
@@ -83,7 +83,7 @@ fn serve(
             within = MAX_CONNECT_TIMEOUT.min(2 * within);
             match attempt(&mut store, handle, secret, &question, within) {
                 Ok(answer) => break answer,
-                Err(Some(gone @ Unreachable::Gone(_))) => {
+                Err(Some(gone @ UnreachableProcess::Gone(_))) => {
                     tell(Heard::Ended(gone));
                     return;
                 }
@@ -110,7 +110,7 @@ fn attempt(
     secret: Option<&str>,
     question: &Question,
     within: Duration,
-) -> Result<Heard, Option<Unreachable>> {
+) -> Result<Heard, Option<UnreachableProcess>> {
     let until = || Instant::now() + TURN;
     let reached = match store.take() {
         Some(store) => store,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::io::{ioctl_fionbio, Errno};
 use rustix::net::{socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::{Reach, Server};
+use super::{Server, ServerReach};
 use crate::bootstrap::Handle;
 use crate::os::liveness::{started, state};
 use crate::os::random::token;
@@ -39,7 +39,7 @@ pub(super) fn advertise(server: &Server) -> io::Result<()> {
     let pid = std::process::id();
     let name = format!("{PREFIX}{pid}/{}/{:016x}", started(pid).unwrap_or(0), token());
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
-    let handle = Handle::from_server(server, Reach::Machine, None)?.to_text();
+    let handle = Handle::from_server(server, ServerReach::Machine, None)?.to_text();
     let thread = thread::Builder::new().name("ringroad-status".to_owned()).stack_size(STACK);
     let serve = move || {
         for stream in listener.incoming() {

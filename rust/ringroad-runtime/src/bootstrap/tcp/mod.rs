@@ -11,12 +11,12 @@ mod rounds;
 mod server;
 mod wire;
 
-pub use client::{LifeLine, TcpStore, Unreachable};
+pub use client::{LifeLine, TcpStore, UnreachableProcess};
 pub use job::{JobPlace, JobStore};
-pub use line::{Heard, Line, Question};
+pub use line::{Heard, ProcessLine, Question};
 pub use local_discovery::{local_processes, LocalProcess};
 pub use reports::{ask_all, ask_at, report_by, stacks_by, Inquiry, Report, Reporter, Unanswered};
-pub use server::{Reach, Server};
+pub use server::{Server, ServerReach};
 
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::client::attempt;
-use super::wire::Key;
-use super::{JobPlace, TcpStore, Unreachable};
+use super::wire::AccessKey;
+use super::{JobPlace, TcpStore, UnreachableProcess};
 use crate::bootstrap::endpoint_info::{host_name, pid_space};
 use crate::bootstrap::Handle;
 use crate::os::fork::Global;
@@ -134,9 +134,9 @@ pub fn ask_all(
     within: Duration,
 ) -> Vec<Result<Vec<u8>, Unanswered>> {
     let ask = |handle: &Handle| {
-        let key = Key::new(&handle.token, secret).asking_all();
+        let key = AccessKey::new(&handle.token, secret).asking_all();
         let store = TcpStore::connect_by(key, handle, Instant::now() + within)
-            .map_err(|error| (error.to_string(), matches!(error, Unreachable::Gone(_))))?;
+            .map_err(|error| (error.to_string(), matches!(error, UnreachableProcess::Gone(_))))?;
         inquire(&store, inquiry).map_err(|why| (why, false))
     };
     let chunks = handles.chunks(AT_ONCE).map(|some| {

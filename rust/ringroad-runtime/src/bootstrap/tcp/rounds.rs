@@ -18,12 +18,12 @@ const GROUPS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
 /// The agreements of this process's communicators.
 pub struct Rounds {
-    groups: Mutex<LruCache<String, Group>>,
+    groups: Mutex<LruCache<String, GroupRounds>>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Group {
+struct GroupRounds {
     /// The latest agreements in which this rank takes part, by number.
     rounds: VecDeque<(u64, Acceptor)>,
     /// How many times this process had been paused when it looked last.
@@ -32,7 +32,7 @@ struct Group {
     resigned: bool,
 }
 
-impl Group {
+impl GroupRounds {
     /// Tells the acceptors of a pause.
     fn note_pauses(&mut self) {
         let pauses = pauses::pauses();
@@ -51,7 +51,7 @@ impl Rounds {
     /// Does something with this rank's part in an agreement, and lets others know. Agreements have ascending numbers.
     pub fn with<T>(&self, group: &str, number: u64, act: impl FnOnce(&mut Acceptor) -> T) -> T {
         let mut groups = self.groups.lock();
-        let group = groups.get_or_insert_mut(group.to_owned(), Group::default);
+        let group = groups.get_or_insert_mut(group.to_owned(), GroupRounds::default);
         group.note_pauses();
         if group.rounds.back().is_none_or(|(last, _)| *last < number) {
             let mut acceptor = Acceptor::default();
@@ -73,7 +73,7 @@ impl Rounds {
     /// This rank takes no part in agreements of the group any more. To the others that is as if its process had ended.
     pub fn resign(&self, group: &str) {
         let mut groups = self.groups.lock();
-        let group = groups.get_or_insert_mut(group.to_owned(), Group::default);
+        let group = groups.get_or_insert_mut(group.to_owned(), GroupRounds::default);
         group.resigned = true;
         group.rounds.iter_mut().for_each(|(_, acceptor)| acceptor.resign());
         self.changed.notify_all();

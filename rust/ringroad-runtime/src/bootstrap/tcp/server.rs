@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt;
 
 use super::rounds::Rounds;
-use super::wire::{Key, Kind, Message};
+use super::wire::{AccessKey, StoreMessage, StoreMessageKind};
 use super::{local_discovery, reports};
 use crate::bootstrap::rendezvous::is_goodbye;
 use crate::bootstrap::{refusals, MemoryStore, Store, StoreError};
@@ -19,7 +19,7 @@ use crate::os::counted::Counted;
 use crate::os::fork::Global;
 use crate::os::lock::Mutex;
 use crate::os::messages::warn_once;
-use crate::os::ports::{bind, Ports};
+use crate::os::ports::{bind, PortRange};
 use crate::os::random;
 use crate::transport::forks::Sockets;
 
@@ -42,12 +42,12 @@ pub struct Server {
     doors: Mutex<Vec<SocketAddr>>,
     /// Prefixes of values that may soon be removed.
     outdated: Mutex<VecDeque<String>>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
 /// Which processes can reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum ServerReach {
     /// Processes of this machine.
     Machine,
     /// Also processes that reach this address.
@@ -59,8 +59,8 @@ pub enum Reach {
 /// A secret, and the server for those who know it.
 type Served = (Option<String>, Arc<Server>);
 
-struct Shared {
-    key: Key,
+struct ServerState {
+    key: AccessKey,
     values: MemoryStore,
     rounds: Rounds,
     /// Connections without a handshake so far, the oldest first.
@@ -93,8 +93,8 @@ impl Server {
     }
 
     pub(super) fn with_token(token: [u8; 16], secret: Option<&str>) -> Server {
-        let shared = Arc::new(Shared {
-            key: Key::new(&token, secret),
+        let shared = Arc::new(ServerState {
+            key: AccessKey::new(&token, secret),
             values: MemoryStore::new(),
             rounds: Rounds::new(),
             unknown: Mutex::default(),
@@ -105,13 +105,13 @@ impl Server {
 
     /// Listens for these processes from now on, for those of other machines at one of these ports. Returns the addresses to
     /// connect to.
-    pub fn places(&self, reach: Reach, ports: Ports) -> io::Result<Vec<SocketAddr>> {
+    pub fn places(&self, reach: ServerReach, ports: PortRange) -> io::Result<Vec<SocketAddr>> {
         let loopback = self.open(Ipv4Addr::LOCALHOST.into(), None)?;
         let mut places = vec![loopback];
         match reach {
-            Reach::Machine => {}
-            Reach::Address(address) => places.push(self.open(address, ports)?),
-            Reach::All => {
+            ServerReach::Machine => {}
+            ServerReach::Address(address) => places.push(self.open(address, ports)?),
+            ServerReach::All => {
                 let all = if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip()).collect();
                 let others = reachable(all);
                 let any = match others.iter().any(IpAddr::is_ipv6) {
@@ -126,7 +126,7 @@ impl Server {
     }
 
     /// Listens on an address, unless the server does so already.
-    fn open(&self, address: IpAddr, ports: Ports) -> io::Result<SocketAddr> {
+    fn open(&self, address: IpAddr, ports: PortRange) -> io::Result<SocketAddr> {
         let mut doors = self.doors.lock();
         if let Some(door) = doors.iter().find(|door| door.ip() == address) {
             return Ok(*door);
@@ -209,7 +209,7 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_tcp_keepidle(stream, KEEP_ALIVE)?)
 }
 
-impl Shared {
+impl ServerState {
     fn listen(self: &Arc<Self>, listener: &TcpListener, sockets: &Sockets) {
         for stream in listener.incoming() {
             // Descriptors may be short for a while.
@@ -254,18 +254,21 @@ impl Shared {
             Err(_) => return,
         };
         let mut untold = Some(Counted::new(&self.untold));
-        while let Ok(request) = Message::receive(&mut channel, None, None) {
-            let is_goodbye = request.kind != Kind::Set && is_goodbye(&request.key);
+        while let Ok(request) = StoreMessage::receive(&mut channel, None, None) {
+            let is_goodbye = request.kind != StoreMessageKind::Set && is_goodbye(&request.key);
             let Ok(value) = self.answer(request) else { return };
-            let kind = if value.is_some() { Kind::Value } else { Kind::Nothing };
+            let kind = if value.is_some() { StoreMessageKind::Value } else { StoreMessageKind::Nothing };
             if channel.send(kind, "", &value.unwrap_or_default(), None).is_err() {
                 return;
             }
-            untold = untold.filter(|_| !(is_goodbye && kind == Kind::Value));
+            untold = untold.filter(|_| !(is_goodbye && kind == StoreMessageKind::Value));
         }
     }
 
-    fn answer(&self, Message { kind, key, value }: Message) -> Result<Option<Arc<[u8]>>, StoreError> {
+    fn answer(
+        &self,
+        StoreMessage { kind, key, value }: StoreMessage,
+    ) -> Result<Option<Arc<[u8]>>, StoreError> {
         let milliseconds = |bytes: &[u8]| {
             let number = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
             Instant::now() + LONGEST_WAIT.min(Duration::from_millis(number.into()))
@@ -273,19 +276,19 @@ impl Shared {
         let hostile =
             || StoreError::Failed { action: "answer".to_owned(), reason: "it is not a request".to_owned() };
         match kind {
-            Kind::Set => self.values.set(&key, &value).map(|()| Some(Arc::default())),
-            Kind::Get => Ok(self.values.wait_for(&key, Instant::now())),
-            Kind::Wait => Ok(self.values.wait_for(&key, milliseconds(&value))),
-            Kind::Agree => {
+            StoreMessageKind::Set => self.values.set(&key, &value).map(|()| Some(Arc::default())),
+            StoreMessageKind::Get => Ok(self.values.wait_for(&key, Instant::now())),
+            StoreMessageKind::Wait => Ok(self.values.wait_for(&key, milliseconds(&value))),
+            StoreMessageKind::Agree => {
                 let (within, asked) = value.split_at_checked(4).ok_or_else(hostile)?;
                 let (number, from, request) = serde_json::from_slice(asked).map_err(|_| hostile())?;
                 let reply = self.rounds.answer(&key, number, from, &request, milliseconds(within));
                 Ok(Some(serde_json::to_vec(&reply).expect("JSON can express numbers").into()))
             }
-            Kind::Tell if key == reports::GROUP => {
+            StoreMessageKind::Tell if key == reports::GROUP => {
                 Ok(reports::answer(self.key.secret(), &value).map(Arc::from))
             }
-            Kind::Tell | Kind::Value | Kind::Nothing => Err(hostile()),
+            StoreMessageKind::Tell | StoreMessageKind::Value | StoreMessageKind::Nothing => Err(hostile()),
         }
     }
 }

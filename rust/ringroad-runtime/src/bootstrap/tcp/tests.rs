@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::wire::{Key, Kind, Message};
+use super::wire::{AccessKey, StoreMessage, StoreMessageKind};
 use ringroad_core::agreement::{AgreementOutcome, Ballot, Decision, Proposer, ProposerRequest, Reply, Vote};
 
 use super::*;
@@ -30,7 +30,7 @@ fn elsewhere(handle: &Handle) -> Handle {
 
 fn with_secret(secret: Option<&str>) -> (Server, Handle) {
     let server = Server::start(secret).unwrap();
-    let handle = Handle::from_server(&server, Reach::Machine, None).unwrap();
+    let handle = Handle::from_server(&server, ServerReach::Machine, None).unwrap();
     (server, handle)
 }
 
@@ -59,16 +59,16 @@ fn a_store_of_another_process() {
 fn who_does_not_know_the_token_or_the_secret_is_refused() {
     let (_, handle) = own();
     let secret = TcpStore::connect(&handle, Some("other"), soon());
-    assert!(matches!(secret, Err(Unreachable::Stranger(..))), "{secret:?}");
+    assert!(matches!(secret, Err(UnreachableProcess::Stranger(..))), "{secret:?}");
     let mut guessed = handle.clone();
     guessed.token = [0; 16];
-    assert!(matches!(TcpStore::connect(&guessed, None, soon()), Err(Unreachable::Stranger(..))));
+    assert!(matches!(TcpStore::connect(&guessed, None, soon()), Err(UnreachableProcess::Stranger(..))));
     let mut closed = handle;
     closed.places[0].set_port(1);
     let refused = TcpStore::connect(&elsewhere(&closed), None, soon());
-    assert!(matches!(refused, Err(Unreachable::Refused(_))), "a firewall may refuse");
+    assert!(matches!(refused, Err(UnreachableProcess::Refused(_))), "a firewall may refuse");
     let visible = TcpStore::connect(&closed, None, soon());
-    assert!(matches!(visible, Err(Unreachable::Silent(_))), "its number says that it runs");
+    assert!(matches!(visible, Err(UnreachableProcess::Silent(_))), "its number says that it runs");
 }
 
 /// With a secret, nothing that travels can be read; without one, everything.
@@ -129,13 +129,17 @@ fn an_error_ends_the_connection_but_not_the_store() {
     let (_, mut handle) = own();
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     handle.places = vec![door.local_addr().unwrap()];
-    let key = Key::new(&handle.token, None);
+    let key = AccessKey::new(&handle.token, None);
     let server = thread::spawn(move || {
-        let answers = [(Kind::Get, "no answer"), (Kind::Value, "old"), (Kind::Value, "new")];
+        let answers = [
+            (StoreMessageKind::Get, "no answer"),
+            (StoreMessageKind::Value, "old"),
+            (StoreMessageKind::Value, "new"),
+        ];
         for answers in [&answers[..2], &answers[2..]] {
             let (stream, _) = door.accept().unwrap();
             let mut channel = key.admit(Arc::new(stream)).unwrap().unwrap();
-            Message::receive(&mut channel, Some(soon()), None).unwrap();
+            StoreMessage::receive(&mut channel, Some(soon()), None).unwrap();
             for (kind, value) in answers {
                 channel.send(*kind, "", value.as_bytes(), None).unwrap();
             }
@@ -179,13 +183,13 @@ fn slow_is_no_verdict() {
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     handle.places[0] = door.local_addr().unwrap();
     let late = TcpStore::connect(&handle, None, Instant::now() + Duration::from_millis(50));
-    assert!(matches!(late, Err(Unreachable::Silent(_))), "{late:?}");
+    assert!(matches!(late, Err(UnreachableProcess::Silent(_))), "{late:?}");
     let (tell, heard) = std::sync::mpsc::channel();
-    let line = Line::open(7, handle.clone(), None, tell).unwrap();
+    let line = ProcessLine::open(7, handle.clone(), None, tell).unwrap();
     let next = || heard.recv_timeout(Duration::from_secs(20)).unwrap().1;
     line.ask(Question::Alive);
     let first = next();
-    assert!(matches!(first, Heard::Unreached(Unreachable::Silent(_))), "{first:?}");
+    assert!(matches!(first, Heard::Unreached(UnreachableProcess::Silent(_))), "{first:?}");
     // From now on it answers, those first who have given up.
     server.listen(door).unwrap();
     while !matches!(next(), Heard::Alive) {}
@@ -197,18 +201,18 @@ fn slow_answers_are_no_failures() {
     let (_, mut handle) = own();
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     handle.places[0] = door.local_addr().unwrap();
-    let key = Key::new(&handle.token, None);
+    let key = AccessKey::new(&handle.token, None);
     let server = thread::spawn(move || {
         let admit = || key.admit(Arc::new(door.accept().unwrap().0)).unwrap().unwrap();
         let (mut slow, mut cut, mut quick) = (admit(), admit(), admit());
         for channel in [&mut slow, &mut cut, &mut quick] {
-            Message::receive(channel, Some(soon()), None).unwrap();
+            StoreMessage::receive(channel, Some(soon()), None).unwrap();
         }
         drop(cut);
-        quick.send(Kind::Nothing, "", &[], None).unwrap();
+        quick.send(StoreMessageKind::Nothing, "", &[], None).unwrap();
         let mut again = admit();
-        Message::receive(&mut again, Some(soon()), None).unwrap();
-        again.send(Kind::Value, "", b"again", None).unwrap();
+        StoreMessage::receive(&mut again, Some(soon()), None).unwrap();
+        again.send(StoreMessageKind::Value, "", b"again", None).unwrap();
         slow
     });
     let connect = || TcpStore::connect(&handle, None, soon()).unwrap().until(Instant::now());
@@ -263,8 +267,8 @@ fn other_users_need_the_secret() {
                  same text for both"
             )
         };
-        assert_eq!(reached, Err(Unreachable::Stranger(handle.to_string(), text(0, 61_000))));
-        assert_eq!(back, Err(Unreachable::Stranger(other.to_string(), text(61_000, 0))));
+        assert_eq!(reached, Err(UnreachableProcess::Stranger(handle.to_string(), text(0, 61_000))));
+        assert_eq!(back, Err(UnreachableProcess::Stranger(other.to_string(), text(61_000, 0))));
         assert!(asked.as_ref().is_err_and(|asked| asked.0.contains(&text(0, 61_000))), "{asked:?}");
     }
 }
@@ -348,12 +352,12 @@ fn a_process_that_cannot_ask_says_so() {
     alone("a_process_that_cannot_ask_says_so", || {
         let (_server, handle) = own();
         let (tell, heard) = std::sync::mpsc::channel();
-        let line = Line::open(7, handle, None, tell).unwrap();
+        let line = ProcessLine::open(7, handle, None, tell).unwrap();
         let limits = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limits }).unwrap();
         line.ask(Question::Alive);
         let next = || heard.recv_timeout(Duration::from_secs(20)).unwrap();
-        let (7, Heard::Unreached(why @ Unreachable::Unable(..))) = next() else {
+        let (7, Heard::Unreached(why @ UnreachableProcess::Unable(..))) = next() else {
             panic!("it was asked, or taken for silent")
         };
         assert!(why.to_string().contains("limit of open files"), "{why}");
@@ -436,7 +440,7 @@ fn agreements_of_another_process() {
     let joined = server.rounds().with("group", 10, |acceptor| Proposer::join(acceptor, 1, 2, vote));
     assert_eq!(joined.outcome(), Some(&AgreementOutcome::LeftOut));
     // Not a question: the server closes the connection, and the next request makes a new one.
-    assert!(store.ask(Kind::Agree, "group", b"nonsense", Duration::ZERO).is_err());
+    assert!(store.ask(StoreMessageKind::Agree, "group", b"nonsense", Duration::ZERO).is_err());
     assert_eq!(store.agree("other", 0, 0, &ProposerRequest::Learn, at_once()), Ok(Reply::Absent));
 }
 
@@ -466,7 +470,7 @@ fn processes_say_how_they_stand() {
 fn lines_tell_what_they_hear() {
     let (server, handle) = own();
     let (tell, heard) = std::sync::mpsc::channel();
-    let line = Line::open(7, handle.clone(), None, tell.clone()).unwrap();
+    let line = ProcessLine::open(7, handle.clone(), None, tell.clone()).unwrap();
     let next = || heard.recv_timeout(Duration::from_secs(20)).unwrap();
     line.ask(Question::Set { key: "line".to_owned(), value: b"value".to_vec() });
     assert!(matches!(next(), (7, Heard::Alive)));
@@ -475,18 +479,18 @@ fn lines_tell_what_they_hear() {
     assert!(matches!(next(), (7, Heard::Alive)));
     let mut closed = handle;
     closed.places[0].set_port(1);
-    let refused = Line::open(8, elsewhere(&closed), None, tell.clone()).unwrap();
+    let refused = ProcessLine::open(8, elsewhere(&closed), None, tell.clone()).unwrap();
     refused.ask(Question::Alive);
-    assert!(matches!(next(), (8, Heard::Unreached(Unreachable::Refused(_)))));
+    assert!(matches!(next(), (8, Heard::Unreached(UnreachableProcess::Refused(_)))));
     drop(refused);
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     let number = |pid: u32| format!("\"pid\":{pid},");
     let ended = closed.to_text().replace(&number(std::process::id()), &number(child.id()));
-    let gone = Line::open(9, Handle::parse(&ended).unwrap(), None, tell).unwrap();
+    let gone = ProcessLine::open(9, Handle::parse(&ended).unwrap(), None, tell).unwrap();
     gone.ask(Question::Alive);
     let news = std::iter::repeat_with(next).find(|(line, _)| *line == 9).unwrap();
-    assert!(matches!(news, (_, Heard::Ended(Unreachable::Gone(_)))));
+    assert!(matches!(news, (_, Heard::Ended(UnreachableProcess::Gone(_)))));
 }
 
 /// Only the orderly end of the stream proves that the other process has ended.
@@ -517,7 +521,7 @@ fn a_life_line_ends_with_the_process() {
 #[test]
 fn other_machines_reach_a_server_at_allowed_ports() {
     let server = Server::start(None).unwrap();
-    let reach = Reach::Address("127.0.0.2".parse().unwrap());
+    let reach = ServerReach::Address("127.0.0.2".parse().unwrap());
     let places = server.places(reach, Some((23_000, 23_999))).unwrap();
     assert!((23_000..24_000).contains(&places[1].port()), "{places:?}");
     assert_eq!(server.places(reach, None).unwrap(), places, "the server listens there already");

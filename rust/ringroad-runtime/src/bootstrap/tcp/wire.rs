@@ -23,7 +23,7 @@ const LONGEST_VALUE: usize = 64 << 20;
 /// The kind of a request or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum StoreMessageKind {
     /// Store the value under the key.
     Set = 1,
     /// Return the value under the key, if there is one.
@@ -40,27 +40,27 @@ pub enum Kind {
     Nothing,
 }
 
-impl Kind {
-    fn from_byte(byte: u8) -> Option<Kind> {
-        use Kind::*;
+impl StoreMessageKind {
+    fn from_byte(byte: u8) -> Option<StoreMessageKind> {
+        use StoreMessageKind::*;
         [Set, Get, Wait, Agree, Tell, Value, Nothing].into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
 /// A request, or an answer, whose key is empty.
-pub struct Message {
-    pub kind: Kind,
+pub struct StoreMessage {
+    pub kind: StoreMessageKind,
     pub key: String,
     pub value: Vec<u8>,
 }
 
-impl Message {
+impl StoreMessage {
     /// Receives a message. It must begin before `start` and be complete before `end`, if these are given.
     pub fn receive(
-        channel: &mut Channel,
+        channel: &mut StoreConnection,
         start: Option<Instant>,
         end: Option<Instant>,
-    ) -> io::Result<Message> {
+    ) -> io::Result<StoreMessage> {
         let mut kind = [0];
         channel.read(&mut kind, None, earlier(start, end))?;
         let mut go_on = |buffer: &mut [u8]| channel.read(buffer, Some(IDLE_TIMEOUT), end);
@@ -69,14 +69,14 @@ impl Message {
         let key = usize::from(u16::from_le_bytes([lengths[0], lengths[1]]));
         let value = u32::from_le_bytes([lengths[2], lengths[3], lengths[4], lengths[5]]) as usize;
         let hostile = || io::Error::new(ErrorKind::InvalidData, "it does not speak ringroad's protocol");
-        let kind = Kind::from_byte(kind[0]).ok_or_else(hostile)?;
+        let kind = StoreMessageKind::from_byte(kind[0]).ok_or_else(hostile)?;
         if key > LONGEST_KEY || value > LONGEST_VALUE {
             return Err(hostile());
         }
         let (mut key, mut value) = (vec![0; key], vec![0; value]);
         go_on(&mut key)?;
         go_on(&mut value)?;
-        Ok(Message { kind, key: String::from_utf8(key).map_err(|_| hostile())?, value })
+        Ok(StoreMessage { kind, key: String::from_utf8(key).map_err(|_| hostile())?, value })
     }
 }
 
@@ -130,7 +130,7 @@ fn write(mut stream: &TcpStream, mut bytes: &[u8], end: Option<Instant>) -> io::
 
 /// What both sides know: the token, and the job's secret if it has one.
 #[derive(Clone)]
-pub struct Key {
+pub struct AccessKey {
     group: GroupKey,
     secret: Option<String>,
     /// Whether it asks processes of other users, too.
@@ -146,15 +146,15 @@ const STRANGER: &str =
 /// The direction of calls: any process calls the one that has the token.
 const HELLO: Hello = Hello { from: 0, to: 0, device: 0, stream: 0 };
 
-impl Key {
-    pub fn new(token: &[u8], secret: Option<&str>) -> Key {
+impl AccessKey {
+    pub fn new(token: &[u8], secret: Option<&str>) -> AccessKey {
         let group = GroupKey::new(secret, [&b"store"[..], token]);
-        Key { group, secret: secret.map(str::to_owned), asks_all: false }
+        AccessKey { group, secret: secret.map(str::to_owned), asks_all: false }
     }
 
     /// For questions whose answers do no harm, whoever gives them.
-    pub fn asking_all(self) -> Key {
-        Key { asks_all: true, ..self }
+    pub fn asking_all(self) -> AccessKey {
+        AccessKey { asks_all: true, ..self }
     }
 
     /// The job's secret.
@@ -169,7 +169,7 @@ impl Key {
 
     /// The server's part of the handshake. The verdict if the client does not know the token or the secret, or is another
     /// user's; an error if it is no client of ringroad.
-    pub fn admit(&self, stream: Arc<TcpStream>) -> io::Result<Result<Channel, Verdict>> {
+    pub fn admit(&self, stream: Arc<TcpStream>) -> io::Result<Result<StoreConnection, Verdict>> {
         let mut first = [0; FIRST];
         read(&stream, &mut first, Some(ADMISSION), None)?;
         let other = self.stranger(&stream)?;
@@ -189,7 +189,7 @@ impl Key {
         write(&stream, &second, None)?;
         let mut third = [0; THIRD];
         read(&stream, &mut third, Some(ADMISSION), None)?;
-        Ok(answered.finish(&third).map(|session| Channel::new(stream, session)).ok_or_else(verdict))
+        Ok(answered.finish(&third).map(|session| StoreConnection::new(stream, session)).ok_or_else(verdict))
     }
 
     /// The client's part of the handshake. The server has to answer by the deadline. The kernel keeps the time: what has come
@@ -198,7 +198,7 @@ impl Key {
         &self,
         stream: Arc<TcpStream>,
         deadline: Instant,
-    ) -> io::Result<Result<Channel, Verdict>> {
+    ) -> io::Result<Result<StoreConnection, Verdict>> {
         let within = deadline.saturating_duration_since(Instant::now()).max(LEAST);
         let (caller, first) = Caller::new(&self.group, HELLO).map_err(io::Error::other)?;
         write(&stream, &first, None)?;
@@ -218,12 +218,12 @@ impl Key {
             return Ok(Err(stranger.to_string()));
         }
         write(&stream, &third, None)?;
-        Ok(Ok(Channel::new(stream, session)))
+        Ok(Ok(StoreConnection::new(stream, session)))
     }
 }
 
 /// A connection after the handshake. If there is a secret, what it carries is encrypted.
-pub struct Channel {
+pub struct StoreConnection {
     stream: Arc<TcpStream>,
     session: Session,
     /// What has been decrypted, and how much of that has been taken.
@@ -231,13 +231,19 @@ pub struct Channel {
     taken: usize,
 }
 
-impl Channel {
-    fn new(stream: Arc<TcpStream>, session: Session) -> Channel {
-        Channel { stream, session, plain: Vec::new(), taken: 0 }
+impl StoreConnection {
+    fn new(stream: Arc<TcpStream>, session: Session) -> StoreConnection {
+        StoreConnection { stream, session, plain: Vec::new(), taken: 0 }
     }
 
-    /// Sends a [`Message`]. Nothing is sent after `end`.
-    pub fn send(&mut self, kind: Kind, key: &str, value: &[u8], end: Option<Instant>) -> io::Result<()> {
+    /// Sends a [`StoreMessage`]. Nothing is sent after `end`.
+    pub fn send(
+        &mut self,
+        kind: StoreMessageKind,
+        key: &str,
+        value: &[u8],
+        end: Option<Instant>,
+    ) -> io::Result<()> {
         if key.len() > LONGEST_KEY || value.len() > LONGEST_VALUE {
             let text = format!("{} bytes are too long for a store", key.len().max(value.len()));
             return Err(io::Error::new(ErrorKind::InvalidInput, text));

@@ -27,10 +27,10 @@ use ringroad_core::Wire;
 
 use super::super::element::{Element, Isa, Portable};
 use super::lanes::{groups, singles, Real};
-use super::numbers::{Grid, DECODED, ENCODED};
+use super::numbers::{CodeGrid, DECODED, ENCODED};
 
 /// The bytes of the longest record.
-pub(super) type Record = [u8; Wire::F16.record()];
+pub(super) type RecordBytes = [u8; Wire::F16.record()];
 
 /// A format's conversions. Pointers need no alignment.
 pub(super) trait Code {
@@ -134,7 +134,7 @@ fn times_power(x: f64, exponent: i32) -> f64 {
 
 /// The scale with which `top` gets the code of `largest`, for elements up to `most`: a single and by how many powers of
 /// 2^[`SHIFT`] to multiply it.
-fn rare_scale<G: Grid>(top: f64, largest: f32, most: f64) -> (f32, i32) {
+fn rare_scale<G: CodeGrid>(top: f64, largest: f32, most: f64) -> (f32, i32) {
     if top == 0.0 {
         return (f32::from_bits(G::LEAST), 0);
     }
@@ -172,9 +172,9 @@ fn divided<const RANDOM: bool>(x: f32, inverse: f32, seed: u32, element: usize) 
 /// Writes the codes of a group of finite numbers.
 ///
 /// # Safety
-/// As [`Grid::encode`].
+/// As [`CodeGrid::encode`].
 #[inline(always)]
-unsafe fn encode_group<I: Isa, G: Grid, const RANDOM: bool>(
+unsafe fn encode_group<I: Isa, G: CodeGrid, const RANDOM: bool>(
     codes: *mut u8,
     at: usize,
     lanes: &[f32; ENCODED],
@@ -190,24 +190,24 @@ unsafe fn encode_group<I: Isa, G: Grid, const RANDOM: bool>(
 }
 
 /// Where an element's code is: its byte, and how many bits are below it.
-fn place<G: Grid>(element: usize) -> (usize, usize) {
+fn place<G: CodeGrid>(element: usize) -> (usize, usize) {
     let each = Wire::BLOCK / G::WIRE.codes(Wire::BLOCK);
     (SCALE + element / each, element % each * 8 / each)
 }
 
 /// The bits of a code, in the lowest bits of a byte.
-const fn mask<G: Grid>() -> u8 {
+const fn mask<G: CodeGrid>() -> u8 {
     (1u32 << (8 * G::WIRE.codes(Wire::BLOCK) / Wire::BLOCK)).wrapping_sub(1) as u8
 }
 
 /// Writes the record of a rare block, whose elements are multiples of `least` up to `most`.
 #[cold]
 #[inline(never)]
-fn encode_rare<G: Grid, const RANDOM: bool>(
+fn encode_rare<G: CodeGrid, const RANDOM: bool>(
     block: &[f64; Wire::BLOCK],
     [least, most]: [f64; 2],
     seed: u32,
-) -> Record {
+) -> RecordBytes {
     let finite = block.iter().filter(|x| x.is_finite());
     let is_finite = finite.clone().count() == Wire::BLOCK;
     let top = finite.fold(0.0, |top: f64, x| top.max(x.abs()));
@@ -221,7 +221,7 @@ fn encode_rare<G: Grid, const RANDOM: bool>(
     });
     // At random, only what is a number of the type exactly would stay what it is.
     let is_exact = times_power(f64::from(scale), shift * SHIFT) >= least * 65536.0;
-    let mut record: Record = [0; _];
+    let mut record: RecordBytes = [0; _];
     let bits = scale.to_bits() | shift as u32 & SHIFTS;
     record[..SCALE].copy_from_slice(&bits.to_le_bytes());
     for at in groups::<ENCODED>() {
@@ -251,7 +251,7 @@ fn encode_rare<G: Grid, const RANDOM: bool>(
     record
 }
 
-impl<G: Grid, const RANDOM: bool> Code for Scaled<G, RANDOM> {
+impl<G: CodeGrid, const RANDOM: bool> Code for Scaled<G, RANDOM> {
     const WIRE: Wire = G::WIRE;
 
     #[inline(always)]

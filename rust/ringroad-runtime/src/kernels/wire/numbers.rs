@@ -10,7 +10,7 @@ pub(super) const ENCODED: usize = 64;
 pub(super) const DECODED: usize = 32;
 
 /// The numbers that codes stand for, before they are multiplied by a scale.
-pub(super) trait Grid {
+pub(super) trait CodeGrid {
     const WIRE: Wire;
     /// What the largest magnitude of a block is divided by, and of a block with numbers that are not finite.
     const LARGEST: [f32; 2];
@@ -41,7 +41,7 @@ pub(super) trait Grid {
 /// Whole numbers of 8 bits.
 pub(super) struct Eight;
 
-impl Grid for Eight {
+impl CodeGrid for Eight {
     const WIRE: Wire = Wire::Int8;
     const LARGEST: [f32; 2] = [127.0, 126.0];
     const LEAST: u32 = (127 - 125) << 23;
@@ -63,7 +63,7 @@ impl Grid for Eight {
 /// Whole numbers of 4 bits. A byte has two of them, the first one in its lower bits.
 pub(super) struct Four;
 
-impl Grid for Four {
+impl CodeGrid for Four {
     const WIRE: Wire = Wire::Int4;
     const LARGEST: [f32; 2] = [7.0, 6.0];
     const LEAST: u32 = (127 - 125) << 23;
@@ -104,7 +104,7 @@ impl Grid for Four {
 /// to halves first.
 pub(super) struct Float;
 
-impl Grid for Float {
+impl CodeGrid for Float {
     const WIRE: Wire = Wire::Fp8;
     const LARGEST: [f32; 2] = [1.75, 1.625];
     /// 2^-109: the smallest product is then a normal number.
@@ -138,7 +138,7 @@ impl Grid for Float {
 /// magnitude is rounded to a half's 11 bits.
 pub(super) struct Half;
 
-impl Grid for Half {
+impl CodeGrid for Half {
     const WIRE: Wire = Wire::F16;
     const LARGEST: [f32; 2] = [32768.0; 2];
     const OUTERMOST: f32 = 65504.0;

@@ -5,9 +5,9 @@ use ringroad_core::Wire;
 
 use super::super::block::block;
 use super::super::element::{Element, Isa, Portable};
-use super::super::instruction_set::{InstructionSet, Version};
+use super::super::instruction_set::{InstructionSet, KernelVersion};
 use super::super::op::Add;
-use super::codes::{is_rare, Code, Record, Scaled, Upper};
+use super::codes::{is_rare, Code, RecordBytes, Scaled, Upper};
 use super::format::Format;
 use super::lanes::{groups, Real};
 use super::numbers::{Eight, Float, Four, Half, DECODED};
@@ -59,7 +59,7 @@ impl Job for Encode {
         }
         if rest > 0 {
             let mut block = [E::zeroed(); Wire::BLOCK];
-            let mut record: Record = [0; _];
+            let mut record: RecordBytes = [0; _];
             // SAFETY: as above, for the last elements.
             unsafe {
                 copy(block.as_mut_ptr(), source.add(whole * Wire::BLOCK), rest);
@@ -99,7 +99,7 @@ impl Job for Decode {
             let mut block = [E::zeroed(); Wire::BLOCK];
             // SAFETY: as in `Encode`.
             unsafe {
-                let mut record: Record = [0; _];
+                let mut record: RecordBytes = [0; _];
                 copy(record.as_mut_ptr(), self.source.add(whole * C::RECORD), C::WIRE.encoded(rest));
                 let start = block.as_mut_ptr();
                 if let Some(left) = left {
@@ -208,11 +208,11 @@ unsafe fn with_code<J: Job, E: Real, C: Code>(set: InstructionSet, job: J) {
     // SAFETY: the caller's promise.
     unsafe {
         match set.0 {
-            Version::Portable => job.run::<Portable, E, C>(),
+            KernelVersion::Portable => job.run::<Portable, E, C>(),
             #[cfg(target_arch = "x86_64")]
-            Version::Avx2 => x86::avx2::<J, E, C>(job),
+            KernelVersion::Avx2 => x86::avx2::<J, E, C>(job),
             #[cfg(target_arch = "x86_64")]
-            Version::Avx512 => x86::avx512::<J, E, C>(job),
+            KernelVersion::Avx512 => x86::avx512::<J, E, C>(job),
         }
     }
 }

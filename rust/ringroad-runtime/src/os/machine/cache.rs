@@ -31,12 +31,12 @@ pub struct CacheProbe {
     /// The result.
     pub mode: CacheMode,
     /// How it is known.
-    pub evidence: Evidence,
+    pub evidence: CacheEvidence,
 }
 
 /// The basis of a [`CacheProbe`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Evidence {
+pub enum CacheEvidence {
     /// There is only one CPU.
     OneCpu,
     /// The time that a cache line takes from one of these CPUs to the other.
@@ -89,18 +89,18 @@ impl CacheProbe {
         let sysfs = Path::new(SYSFS);
         let pairs = pairs(cpus, |a, b| share_cache(sysfs, a, b));
         let Some(cpus) = pairs.last().copied() else {
-            return Self { mode: CacheMode::Shared, evidence: Evidence::OneCpu };
+            return Self { mode: CacheMode::Shared, evidence: CacheEvidence::OneCpu };
         };
         let measured = pairs.iter().filter_map(|pair| Some((*pair, one_way(*pair)?)));
         if let Some((cpus, nanoseconds)) = measured.max_by(|x, y| x.1.total_cmp(&y.1)) {
             let mode =
                 if nanoseconds > NEAR.as_secs_f64() * 1e9 { CacheMode::Separate } else { CacheMode::Shared };
-            return Self { mode, evidence: Evidence::Measured { cpus, nanoseconds } };
+            return Self { mode, evidence: CacheEvidence::Measured { cpus, nanoseconds } };
         }
         match share_cache(sysfs, cpus.0, cpus.1) {
-            Some(true) => Self { mode: CacheMode::Shared, evidence: Evidence::Listed { cpus } },
-            Some(false) => Self { mode: CacheMode::Separate, evidence: Evidence::Listed { cpus } },
-            None => Self { mode: CacheMode::Shared, evidence: Evidence::Unknown },
+            Some(true) => Self { mode: CacheMode::Shared, evidence: CacheEvidence::Listed { cpus } },
+            Some(false) => Self { mode: CacheMode::Separate, evidence: CacheEvidence::Listed { cpus } },
+            None => Self { mode: CacheMode::Shared, evidence: CacheEvidence::Unknown },
         }
     }
 }
@@ -124,15 +124,15 @@ impl fmt::Display for CacheProbe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (", self.mode)?;
         match self.evidence {
-            Evidence::OneCpu => write!(f, "one cpu)"),
-            Evidence::Measured { cpus: (a, b), nanoseconds } => {
+            CacheEvidence::OneCpu => write!(f, "one cpu)"),
+            CacheEvidence::Measured { cpus: (a, b), nanoseconds } => {
                 write!(f, "{:.2} us between cpu {a} and {b}, measured)", nanoseconds / 1e3)
             }
-            Evidence::Listed { cpus: (a, b) } => {
+            CacheEvidence::Listed { cpus: (a, b) } => {
                 let share = if self.mode == CacheMode::Shared { "share a cache" } else { "share no cache" };
                 write!(f, "cpu {a} and {b} {share}, listed by the system)")
             }
-            Evidence::Unknown => write!(f, "assumed: neither measured nor listed by the system)"),
+            CacheEvidence::Unknown => write!(f, "assumed: neither measured nor listed by the system)"),
         }
     }
 }
@@ -358,14 +358,14 @@ mod tests {
     fn the_evidence_is_printed() {
         let cpus = (0, 1);
         let print = |mode, evidence| CacheProbe { mode, evidence }.to_string();
-        let measured = Evidence::Measured { cpus, nanoseconds: 212.0 };
+        let measured = CacheEvidence::Measured { cpus, nanoseconds: 212.0 };
         assert_eq!(print(CacheMode::Separate, measured), "separate (0.21 us between cpu 0 and 1, measured)");
-        let listed = Evidence::Listed { cpus };
+        let listed = CacheEvidence::Listed { cpus };
         assert_eq!(
             print(CacheMode::Shared, listed),
             "shared (cpu 0 and 1 share a cache, listed by the system)"
         );
-        assert_eq!(print(CacheMode::Shared, Evidence::OneCpu), "shared (one cpu)");
+        assert_eq!(print(CacheMode::Shared, CacheEvidence::OneCpu), "shared (one cpu)");
     }
 
     #[test]
@@ -373,8 +373,8 @@ mod tests {
         let before = allowed();
         let probe = CacheProbe::new();
         assert_eq!(allowed(), before);
-        assert_eq!(before.len() == 1, probe.evidence == Evidence::OneCpu, "{probe}");
+        assert_eq!(before.len() == 1, probe.evidence == CacheEvidence::OneCpu, "{probe}");
         let absent = CacheProbe::among(&[before[0], CpuSet::MAX_CPU]);
-        assert!(!matches!(absent.evidence, Evidence::Measured { .. }), "{absent}");
+        assert!(!matches!(absent.evidence, CacheEvidence::Measured { .. }), "{absent}");
     }
 }

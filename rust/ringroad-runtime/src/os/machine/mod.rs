@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use self::cache::{allowed, last_level, CacheMode, CacheProbe, Evidence};
+use self::cache::{allowed, last_level, CacheEvidence, CacheMode, CacheProbe};
 
 /// Bytes of a cache line. Data that one rank writes and another reads has cache lines of its own.
 pub const CACHE_LINE: usize = 64;
@@ -193,7 +193,7 @@ numbers! {
 
 /// What is read and measured on this machine, and the table of numbers.
 #[derive(Debug, Serialize)]
-pub struct Machine {
+pub struct MachineReport {
     /// The CPUs that this thread may run on.
     pub cpus: Vec<usize>,
     /// `shared` if these CPUs share a cache, `separate` if they do not, `single` if there is only one.
@@ -214,19 +214,19 @@ pub struct Machine {
     pub numbers: Vec<Number>,
 }
 
-impl Machine {
+impl MachineReport {
     /// Reads and measures all of it; measuring takes a few milliseconds.
-    pub fn detect() -> Machine {
+    pub fn detect() -> MachineReport {
         let probe = CacheProbe::new();
-        Machine {
+        MachineReport {
             cpus: allowed(),
             caches: match (probe.evidence, probe.mode) {
-                (Evidence::OneCpu, _) => "single",
+                (CacheEvidence::OneCpu, _) => "single",
                 (_, CacheMode::Shared) => "shared",
                 (_, CacheMode::Separate) => "separate",
             },
             nanoseconds: match probe.evidence {
-                Evidence::Measured { nanoseconds, .. } => Some(nanoseconds),
+                CacheEvidence::Measured { nanoseconds, .. } => Some(nanoseconds),
                 _ => None,
             },
             distance: probe.to_string(),

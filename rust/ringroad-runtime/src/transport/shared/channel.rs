@@ -24,7 +24,7 @@ pub(super) const INLINE: usize = 32;
 pub(super) struct Parcel {
     /// A [`crate::transport::Tag`].
     pub tag: u64,
-    /// The length in bytes, below the code of the [`Form`].
+    /// The length in bytes, below the code of the [`ParcelForm`].
     length: u64,
     /// Where the message lies; its meaning depends on the form.
     pub place: u64,
@@ -34,7 +34,7 @@ pub(super) struct Parcel {
 
 /// What a parcel holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ParcelForm {
     /// The message itself.
     Inline,
     /// An offset in the sender's segment.
@@ -58,7 +58,7 @@ const LENGTH: u64 = (1 << FORM) - 1;
 const FORM: u32 = 61;
 
 impl Parcel {
-    pub fn new(tag: u64, form: Form, bytes: usize) -> Parcel {
+    pub fn new(tag: u64, form: ParcelForm, bytes: usize) -> Parcel {
         Parcel { tag, length: bytes as u64 | (form as u64) << FORM, ..Parcel::default() }
     }
 
@@ -72,34 +72,34 @@ impl Parcel {
         (self.length & LENGTH) as usize
     }
 
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> ParcelForm {
         match self.length >> FORM {
-            0 => Form::Inline,
-            1 => Form::Segment,
-            2 => Form::Release,
-            3 => Form::Flow,
-            4 => Form::Part,
-            5 => Form::Cma,
-            _ => Form::Unknown,
+            0 => ParcelForm::Inline,
+            1 => ParcelForm::Segment,
+            2 => ParcelForm::Release,
+            3 => ParcelForm::Flow,
+            4 => ParcelForm::Part,
+            5 => ParcelForm::Cma,
+            _ => ParcelForm::Unknown,
         }
     }
 }
 
 /// One cache line.
 #[repr(C, align(64))]
-struct Slot {
+struct ParcelSlot {
     parcel: UnsafeCell<Parcel>,
     /// The number of the parcel in this slot, plus one, modulo 2^32.
     number: AtomicU32,
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Slot>() == crate::os::machine::CACHE_LINE);
+const _: () = assert!(size_of::<ParcelSlot>() == crate::os::machine::CACHE_LINE);
 
 /// The part that the sender writes, in the sender's segment.
 #[repr(C)]
-pub(super) struct Channel {
-    slots: [Slot; SLOTS],
+pub(super) struct ParcelChannel {
+    slots: [ParcelSlot; SLOTS],
 }
 
 /// The part that the receiver writes, in the receiver's segment. All parcels before these numbers have been ...
@@ -123,14 +123,14 @@ pub(super) struct Doorbell {
 
 /// Whether and how a rank has ended; in its own segment.
 #[repr(C, align(64))]
-pub(super) struct Goodbye {
+pub(super) struct SegmentGoodbye {
     said: AtomicU32,
 }
 
 /// How a rank has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum End {
+pub(super) enum ChannelEnd {
     Closed = 1,
     Aborted,
     Dropped,
@@ -139,13 +139,13 @@ pub(super) enum End {
 // SAFETY: a slot's parcel is written by the sender only while the slot is free, which `Counters::taken` says. The
 // receiver reads it only while it is full, which `number` says. Both numbers are acquired before the access and
 // released after it.
-unsafe impl Sync for Channel {}
+unsafe impl Sync for ParcelChannel {}
 
-impl Channel {
+impl ParcelChannel {
     #[cfg(test)]
-    pub fn new() -> Channel {
-        let slot = |_| Slot { parcel: UnsafeCell::new(Parcel::default()), number: AtomicU32::new(0) };
-        Channel { slots: std::array::from_fn(slot) }
+    pub fn new() -> ParcelChannel {
+        let slot = |_| ParcelSlot { parcel: UnsafeCell::new(Parcel::default()), number: AtomicU32::new(0) };
+        ParcelChannel { slots: std::array::from_fn(slot) }
     }
 
     /// Puts parcel `number` into its slot, which must be free. Only the sender may call this, with consecutive
@@ -166,9 +166,9 @@ impl Channel {
         self.full(number).map(|parcel| parcel.with(|place| unsafe { *place }))
     }
 
-    /// The form and the tag of parcel `number`, if it is there. For the receiver, as [`Channel::get`].
+    /// The form and the tag of parcel `number`, if it is there. For the receiver, as [`ParcelChannel::get`].
     #[inline]
-    pub fn peek(&self, number: u64) -> Option<(Form, u64)> {
+    pub fn peek(&self, number: u64) -> Option<(ParcelForm, u64)> {
         // SAFETY: as above.
         self.full(number).map(|parcel| parcel.with(|place| unsafe { ((*place).form(), (*place).tag) }))
     }
@@ -185,7 +185,7 @@ impl Channel {
     }
 }
 
-/// The value of `Slot::number` in the slot that holds parcel `number`.
+/// The value of `ParcelSlot::number` in the slot that holds parcel `number`.
 #[inline]
 fn mark(number: u64) -> u32 {
     (number as u32).wrapping_add(1)
@@ -288,25 +288,25 @@ impl Doorbell {
     }
 }
 
-impl Goodbye {
+impl SegmentGoodbye {
     #[cfg(all(test, loom))]
-    pub fn new() -> Goodbye {
-        Goodbye { said: AtomicU32::new(0) }
+    pub fn new() -> SegmentGoodbye {
+        SegmentGoodbye { said: AtomicU32::new(0) }
     }
 
     /// The owner calls this after its last parcel.
-    pub fn announce_end(&self, end: End) {
+    pub fn announce_end(&self, end: ChannelEnd) {
         self.said.store(end as u32, Ordering::Release);
     }
 
     /// How the owner has ended, or `None` while it has not. After an end no more parcels come.
     #[inline]
-    pub fn said(&self) -> Option<End> {
+    pub fn said(&self) -> Option<ChannelEnd> {
         match self.said.load(Ordering::Acquire) {
             0 => None,
-            1 => Some(End::Closed),
-            2 => Some(End::Aborted),
-            _ => Some(End::Dropped),
+            1 => Some(ChannelEnd::Closed),
+            2 => Some(ChannelEnd::Aborted),
+            _ => Some(ChannelEnd::Dropped),
         }
     }
 }
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     fn parcel(number: u64) -> Parcel {
-        let mut parcel = Parcel::new(number, Form::Segment, number as usize);
+        let mut parcel = Parcel::new(number, ParcelForm::Segment, number as usize);
         parcel.inline = [number; INLINE / 8];
         parcel
     }
@@ -328,7 +328,14 @@ mod tests {
     #[test]
     fn parcels_say_what_they_are() {
         for bytes in [0, 1, INLINE, LENGTH as usize] {
-            for form in [Form::Inline, Form::Segment, Form::Release, Form::Flow, Form::Part, Form::Cma] {
+            for form in [
+                ParcelForm::Inline,
+                ParcelForm::Segment,
+                ParcelForm::Release,
+                ParcelForm::Flow,
+                ParcelForm::Part,
+                ParcelForm::Cma,
+            ] {
                 let parcel = Parcel::new(7, form, bytes);
                 assert_eq!((parcel.tag, parcel.form(), parcel.bytes()), (7, form, bytes));
             }
@@ -339,7 +346,7 @@ mod tests {
     fn slots_are_used_again() {
         // The slots' numbers have 32 bits and wrap around.
         for first in [0, (1 << 32) - 3 * SLOTS as u64, (1 << 33) - 2 * SLOTS as u64] {
-            let channel = Channel::new();
+            let channel = ParcelChannel::new();
             for number in first..first + 5 * SLOTS as u64 {
                 assert_eq!(channel.get(number), None, "{number}");
                 channel.put(number, &parcel(number));
@@ -370,7 +377,7 @@ mod tests {
     #[test]
     fn nothing_is_lost_or_mixed() {
         let rounds = if cfg!(miri) { 300 } else { 100_000 };
-        let (channel, counters) = (Channel::new(), Counters::new());
+        let (channel, counters) = (ParcelChannel::new(), Counters::new());
         struct Shared([UnsafeCell<u64>; 4]);
         impl Shared {
             fn cell_of(&self, number: u64) -> &UnsafeCell<u64> {
@@ -428,11 +435,11 @@ mod models {
 
     /// What one rank sends another.
     struct Way {
-        channel: Channel,
+        channel: ParcelChannel,
         counters: Counters,
         /// The doorbell of the rank that sleeps in the model.
         doorbell: Doorbell,
-        goodbye: Goodbye,
+        goodbye: SegmentGoodbye,
         /// The memory that the parcels name.
         memory: UnsafeCell<u64>,
     }
@@ -443,7 +450,7 @@ mod models {
     unsafe impl Send for Way {}
 
     fn parcel(number: u64) -> Parcel {
-        Parcel { place: number, ..Parcel::new(10 + number, Form::Segment, 100) }
+        Parcel { place: number, ..Parcel::new(10 + number, ParcelForm::Segment, 100) }
     }
 
     /// Runs two threads in every order.
@@ -462,10 +469,10 @@ mod models {
         builder.preemption_bound = interruptions;
         builder.check(move || {
             let way = Arc::new(Way {
-                channel: Channel::new(),
+                channel: ParcelChannel::new(),
                 counters: Counters::new(),
                 doorbell: Doorbell::new(),
-                goodbye: Goodbye::new(),
+                goodbye: SegmentGoodbye::new(),
                 memory: UnsafeCell::new(0),
             });
             let same = way.clone();
@@ -603,7 +610,7 @@ mod models {
     fn last_words_are_heard() {
         let leave = |way: &Way| {
             way.channel.put(0, &parcel(0));
-            way.goodbye.announce_end(End::Closed);
+            way.goodbye.announce_end(ChannelEnd::Closed);
             true
         };
         let hear = |way: &Way| way.goodbye.said().is_none() || way.channel.get(0).is_some();

@@ -15,7 +15,7 @@ use std::io;
 
 use libc::{c_void, iovec};
 
-use super::matching::Wanted;
+use super::matching::LocalReceive;
 use super::SharedMemory;
 pub use crate::os::machine::PRIVATE;
 use crate::transport::buffer::Region;
@@ -104,11 +104,11 @@ unsafe fn copy(pid: u32, from: [iovec; 2], to: [iovec; 2]) -> io::Result<usize> 
 }
 
 /// A message that is being copied out of its sender's private memory.
-pub(super) struct Reading {
+pub(super) struct CmaReading {
     /// The message to release to the sender at the end.
     arrived: Option<Arrived>,
     address: u64,
-    wanted: Wanted,
+    wanted: LocalReceive,
     to: Region,
     done: usize,
 }
@@ -121,7 +121,7 @@ impl SharedMemory {
         arrived: Arrived,
         address: u64,
         bytes: usize,
-        wanted: Wanted,
+        wanted: LocalReceive,
     ) -> Result<Posted, Failure> {
         let to = match wanted.room(bytes) {
             Ok(to) => to,
@@ -130,7 +130,7 @@ impl SharedMemory {
                 return Err(failure);
             }
         };
-        let mut reading = Reading { arrived: Some(arrived), address, wanted, to, done: 0 };
+        let mut reading = CmaReading { arrived: Some(arrived), address, wanted, to, done: 0 };
         let posted = self.read_slice(&mut reading)?;
         if posted == Posted::Pending {
             self.readings.push_back(reading);
@@ -150,7 +150,7 @@ impl SharedMemory {
     }
 
     /// Copies the next slice. The message is pending until that was the last one.
-    fn read_slice(&mut self, reading: &mut Reading) -> Result<Posted, Failure> {
+    fn read_slice(&mut self, reading: &mut CmaReading) -> Result<Posted, Failure> {
         self.ring();
         let (start, end) = (reading.done, reading.to.len().min(reading.done + SLICE));
         let peer = reading.arrived.as_ref().expect("it has not been released").peer;

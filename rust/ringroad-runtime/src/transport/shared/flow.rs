@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use ringroad_core::Rank;
 
-use super::channel::{Form, Parcel};
-use super::matching::Wanted;
+use super::channel::{Parcel, ParcelForm};
+use super::matching::LocalReceive;
 use super::SharedMemory;
 pub use crate::os::machine::LONG;
 pub(super) use crate::os::machine::PART;
@@ -62,13 +62,13 @@ enum Goes {
     /// No receive has matched it yet.
     Open,
     /// This receive, and this memory.
-    To(Wanted, Region),
+    To(LocalReceive, Region),
     /// None: it did not fit the receive that it matched.
     Nowhere,
 }
 
 /// Memory of a part that has been read: the receiving rank, the number of the flow's first parcel, and the memory.
-pub(super) type Room = (Rank, u64, Region);
+pub(super) type PartMemory = (Rank, u64, Region);
 
 impl SharedMemory {
     /// Begins to send a long message that is not in the segment.
@@ -84,7 +84,7 @@ impl SharedMemory {
         self.ring();
         // SAFETY: the part is new; the poster leaves the source alone until the send has ended.
         unsafe { region.copy_from(&source.part(0..PART)) };
-        let mut parcel = Parcel::new(tag.pack(), Form::Flow, bytes);
+        let mut parcel = Parcel::new(tag.pack(), ParcelForm::Flow, bytes);
         parcel.place = self.place_of(&region);
         let out = &mut self.peers.get_mut(rank).out;
         let first = out.next + out.queue.len() as u64;
@@ -108,7 +108,7 @@ impl SharedMemory {
     }
 
     /// Puts the next part of a flow into this memory, if a part is left.
-    fn put_part(&mut self, (rank, first, region): Room) {
+    fn put_part(&mut self, (rank, first, region): PartMemory) {
         self.ring();
         let flows = &mut self.peers.get_mut(rank).out.flows;
         let Some(index) = flows.iter().position(|flow| flow.first == first) else { return };
@@ -119,7 +119,7 @@ impl SharedMemory {
         unsafe { part.copy_from(&flow.source.part(flow.put..end)) };
         flow.put = end;
         let ended = (end == flow.source.len()).then(|| flows.swap_remove(index).request);
-        let mut parcel = Parcel::new(first, Form::Part, part.len());
+        let mut parcel = Parcel::new(first, ParcelForm::Part, part.len());
         parcel.place = self.place_of(&part);
         let queued = self.put(rank, parcel, Some(part), None, Some(first));
         let Some(request) = ended else { return };
@@ -139,7 +139,12 @@ impl SharedMemory {
 
     /// Gives a flow of `bytes` bytes with its first part to the receive that it matches. The receive ends with an event, since the
     /// last part comes only after a release.
-    pub(super) fn take_inflow(&mut self, part: Arrived, bytes: usize, wanted: Wanted) -> Result<(), Failure> {
+    pub(super) fn take_inflow(
+        &mut self,
+        part: Arrived,
+        bytes: usize,
+        wanted: LocalReceive,
+    ) -> Result<(), Failure> {
         match wanted.room(bytes) {
             Ok(to) => {
                 self.direct_inflow(part, Goes::To(wanted, to));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use super::channel::{Channel, Counters, Doorbell, Goodbye};
+use super::channel::{Counters, Doorbell, ParcelChannel, SegmentGoodbye};
 use super::cma::Cma;
 use super::segment::Segment;
 use crate::error::refused;
@@ -27,13 +27,13 @@ pub(super) fn channels(size: usize) -> usize {
 
 /// How many bytes precede the pool's part. Only counters of neighbours are ever touched, and channels that are used.
 pub(super) fn control(size: usize) -> usize {
-    channels(size) + size * size_of::<Channel>()
+    channels(size) + size * size_of::<ParcelChannel>()
 }
 
 /// How to reach a rank's memory from another process of the same host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Offer {
+pub struct MemoryOffer {
     /// The host's name.
     pub host: String,
     /// The process.
@@ -78,8 +78,8 @@ impl Home {
     }
 
     /// What other ranks need to reach this segment; `host` names this host.
-    pub fn offer(&self, host: String) -> Offer {
-        Offer {
+    pub fn offer(&self, host: String) -> MemoryOffer {
+        MemoryOffer {
             host,
             pid: std::process::id(),
             segment: self.segment.descriptor(),
@@ -96,7 +96,7 @@ impl Home {
 
     /// Opens the segment of rank `rank`, or says why it cannot be read. With `cma`, also tries to read its private
     /// memory.
-    pub fn open(&self, rank: Rank, offer: &Offer, cma: bool) -> Result<Neighbour, String> {
+    pub fn open(&self, rank: Rank, offer: &MemoryOffer, cma: bool) -> Result<Neighbour, String> {
         let segment = Segment::open(offer.pid, offer.segment, channels(self.size))?;
         // SAFETY: the segment's first bytes, which its owner wrote before it made the offer.
         if unsafe { segment.at(0).cast::<u64>().read() } != offer.instance {
@@ -136,7 +136,7 @@ impl Home {
 
     /// Allocates the memory of the channel to a neighbour, before its first parcel.
     pub(super) fn open_channel_to(&self, peer: Rank) -> Result<(), String> {
-        self.back(channels(self.size) + peer * size_of::<Channel>(), size_of::<Channel>())?;
+        self.back(channels(self.size) + peer * size_of::<ParcelChannel>(), size_of::<ParcelChannel>())?;
         self.counters_for(peer).open();
         Ok(())
     }
@@ -161,14 +161,14 @@ impl Home {
         unsafe { &*self.segment.at(DOORBELL).cast() }
     }
 
-    pub(super) fn own_goodbye(&self) -> &Goodbye {
+    pub(super) fn own_goodbye(&self) -> &SegmentGoodbye {
         // SAFETY: as above; zeros are the goodbye of a rank that has not ended.
         unsafe { &*self.segment.at(GOODBYE).cast() }
     }
 
-    pub(super) fn channel_to(&self, peer: Rank) -> &Channel {
+    pub(super) fn channel_to(&self, peer: Rank) -> &ParcelChannel {
         // SAFETY: as above; zeros are empty slots.
-        unsafe { &*self.segment.at(channels(self.size) + peer * size_of::<Channel>()).cast() }
+        unsafe { &*self.segment.at(channels(self.size) + peer * size_of::<ParcelChannel>()).cast() }
     }
 
     pub(super) fn counters_for(&self, peer: Rank) -> &Counters {
@@ -210,7 +210,7 @@ mod tests {
         let offer = home.offer("here".to_owned());
         assert!(home.open(0, &offer, false).is_ok());
         let file = File::open("/dev/null").unwrap();
-        let error = home.open(0, &Offer { doorbell: file.as_raw_fd(), ..offer }, false).err();
+        let error = home.open(0, &MemoryOffer { doorbell: file.as_raw_fd(), ..offer }, false).err();
         assert!(error.as_ref().is_some_and(|error| error.contains("is not a pipe")), "{error:?}");
     }
 

@@ -1,21 +1,21 @@
 //! Tests that nothing which a peer has written into its segment, by mistake or on purpose, is used unchecked.
 
-use super::channel::{Counters, Form, Parcel, INLINE};
+use super::channel::{Counters, Parcel, ParcelForm, INLINE};
 use super::cma::PRIVATE;
 use super::flow::{LONG, PART};
 use super::SharedMemory;
 use crate::transport::buffer::Region;
-use crate::transport::{Event, Kind, LocalMemory, Posted, Tag, Transport};
+use crate::transport::{Event, LocalMemory, MessageKind, Posted, Tag, Transport};
 
 fn pair() -> [SharedMemory; 2] {
     SharedMemory::group(2).unwrap().try_into().ok().unwrap()
 }
 
-fn tag(source: usize, kind: Kind) -> u64 {
+fn tag(source: usize, kind: MessageKind) -> u64 {
     Tag { source, kind, sequence: 1, message: 2, check: 3 }.pack()
 }
 
-fn parcel(tag: u64, form: Form, bytes: usize, place: u64) -> Parcel {
+fn parcel(tag: u64, form: ParcelForm, bytes: usize, place: u64) -> Parcel {
     let mut parcel = Parcel::new(tag, form, bytes);
     parcel.place = place;
     parcel
@@ -53,27 +53,30 @@ fn check(events: &[Event], what: &str) {
 
 #[test]
 fn parcels_that_make_no_sense_are_refused() {
-    let (ours, notice) = (tag(1, Kind::Collective), tag(1, Kind::Control));
+    let (ours, notice) = (tag(1, MessageKind::Collective), tag(1, MessageKind::Control));
     let end = pair()[1].home.segment.len() as u64;
-    let flow = parcel(ours, Form::Flow, LONG, 4096);
+    let flow = parcel(ours, ParcelForm::Flow, LONG, 4096);
     let cases: &[(&str, &[Parcel])] = &[
-        ("beyond the end", &[parcel(ours, Form::Segment, 100, end - 99)]),
-        ("a sum that wraps", &[parcel(ours, Form::Segment, 100, u64::MAX - 50)]),
-        ("a long sum that wraps", &[parcel(ours, Form::Segment, (1 << 61) - 1, u64::MAX - (1 << 61) + 4097)]),
-        ("a length beyond its slot", &[parcel(ours, Form::Inline, INLINE + 1, 0)]),
-        ("a flow at the end", &[parcel(ours, Form::Flow, LONG, end - PART as u64 + 1)]),
-        ("a short flow", &[parcel(ours, Form::Flow, PART - 1, 4096)]),
-        ("a part of nothing", &[parcel(7, Form::Part, PART, 4096)]),
-        ("a part beyond the end", &[flow, parcel(0, Form::Part, PART, end)]),
-        ("a part that is too long", &[flow, parcel(0, Form::Part, PART + 1, 4096)]),
-        ("a part of no bytes", &[flow, parcel(0, Form::Part, 0, 4096)]),
-        ("private memory that wraps", &[parcel(ours, Form::Cma, PRIVATE, u64::MAX - 5)]),
-        ("a release of what was never sent", &[parcel(0, Form::Release, 0, 3)]),
-        ("somebody else's tag", &[parcel(tag(0, Kind::Collective), Form::Inline, 4, 0)]),
-        ("nobody's tag", &[parcel(tag(9000, Kind::PointToPoint), Form::Inline, 4, 0)]),
-        ("an endless notice", &[parcel(notice, Form::Segment, end as usize - 4096, 4096)]),
-        ("a notice that flows", &[parcel(notice, Form::Flow, LONG, 4096)]),
-        ("a notice in private memory", &[parcel(notice, Form::Cma, 100, 4096)]),
+        ("beyond the end", &[parcel(ours, ParcelForm::Segment, 100, end - 99)]),
+        ("a sum that wraps", &[parcel(ours, ParcelForm::Segment, 100, u64::MAX - 50)]),
+        (
+            "a long sum that wraps",
+            &[parcel(ours, ParcelForm::Segment, (1 << 61) - 1, u64::MAX - (1 << 61) + 4097)],
+        ),
+        ("a length beyond its slot", &[parcel(ours, ParcelForm::Inline, INLINE + 1, 0)]),
+        ("a flow at the end", &[parcel(ours, ParcelForm::Flow, LONG, end - PART as u64 + 1)]),
+        ("a short flow", &[parcel(ours, ParcelForm::Flow, PART - 1, 4096)]),
+        ("a part of nothing", &[parcel(7, ParcelForm::Part, PART, 4096)]),
+        ("a part beyond the end", &[flow, parcel(0, ParcelForm::Part, PART, end)]),
+        ("a part that is too long", &[flow, parcel(0, ParcelForm::Part, PART + 1, 4096)]),
+        ("a part of no bytes", &[flow, parcel(0, ParcelForm::Part, 0, 4096)]),
+        ("private memory that wraps", &[parcel(ours, ParcelForm::Cma, PRIVATE, u64::MAX - 5)]),
+        ("a release of what was never sent", &[parcel(0, ParcelForm::Release, 0, 3)]),
+        ("somebody else's tag", &[parcel(tag(0, MessageKind::Collective), ParcelForm::Inline, 4, 0)]),
+        ("nobody's tag", &[parcel(tag(9000, MessageKind::PointToPoint), ParcelForm::Inline, 4, 0)]),
+        ("an endless notice", &[parcel(notice, ParcelForm::Segment, end as usize - 4096, 4096)]),
+        ("a notice that flows", &[parcel(notice, ParcelForm::Flow, LONG, 4096)]),
+        ("a notice in private memory", &[parcel(notice, ParcelForm::Cma, 100, 4096)]),
         ("no form", &[Parcel::of_length(ours, u64::MAX)]),
     ];
     for (what, parcels) in cases {
@@ -84,8 +87,8 @@ fn parcels_that_make_no_sense_are_refused() {
 /// Each part fits, but together they are longer than the whole.
 #[test]
 fn parts_beyond_the_whole_are_refused() {
-    let mut parcels = vec![parcel(tag(1, Kind::Collective), Form::Flow, LONG, 4096)];
-    parcels.resize(LONG / PART + 1, parcel(0, Form::Part, PART, 4096));
+    let mut parcels = vec![parcel(tag(1, MessageKind::Collective), ParcelForm::Flow, LONG, 4096)];
+    parcels.resize(LONG / PART + 1, parcel(0, ParcelForm::Part, PART, 4096));
     check(&told(&parcels), "a part after the last");
 }
 
@@ -97,7 +100,8 @@ fn counters_ahead_of_what_was_sent_are_refused() {
         let [mut ours, theirs] = pair();
         write(theirs.home.counters_for(0));
         for request in 0..100 {
-            let posted = ours.send(1, 0, Tag::unpack(tag(0, Kind::Collective)), Region::zeroed(100), request);
+            let posted =
+                ours.send(1, 0, Tag::unpack(tag(0, MessageKind::Collective)), Region::zeroed(100), request);
             assert!(matches!(posted, Ok(Posted::Complete | Posted::Pending)), "{what}");
         }
         ours.reclaim();
@@ -109,10 +113,12 @@ fn counters_ahead_of_what_was_sent_are_refused() {
 #[test]
 fn earlier_messages_are_taken() {
     let [mut ours, mut theirs] = pair();
-    theirs.send(0, 0, Tag::unpack(tag(1, Kind::Collective)), Region::of_slice(&[7_u8; 100]), 1).unwrap();
-    theirs.home.channel_to(0).put(1, &parcel(7, Form::Segment, 100, u64::MAX));
+    theirs
+        .send(0, 0, Tag::unpack(tag(1, MessageKind::Collective)), Region::of_slice(&[7_u8; 100]), 1)
+        .unwrap();
+    theirs.home.channel_to(0).put(1, &parcel(7, ParcelForm::Segment, 100, u64::MAX));
     let target = Region::zeroed(100);
-    let posted = ours.receive(0, Tag::unpack(tag(1, Kind::Collective)), target.clone(), 2).unwrap();
+    let posted = ours.receive(0, Tag::unpack(tag(1, MessageKind::Collective)), target.clone(), 2).unwrap();
     assert_eq!(posted, Posted::Complete);
     check(&looks(&mut ours), "a flaw after a message");
     // SAFETY: nobody writes it any more.

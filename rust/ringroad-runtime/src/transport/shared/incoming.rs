@@ -2,12 +2,12 @@
 
 use ringroad_core::Rank;
 
-use super::channel::{makes_room, Form};
-use super::matching::{Came, Message, Wanted};
-use super::peer::{Incoming, News, Peer};
-use super::peers::Peers;
+use super::channel::{makes_room, ParcelForm};
+use super::matching::{ArrivedPart, LocalReceive, TakenParcel};
+use super::peer::{Incoming, LocalPeer, News};
+use super::peers::LocalPeers;
 use super::SharedMemory;
-use crate::transport::{Event, Failure, Kind, LocalMemory, Posted, Returns, Tag, TransportError};
+use crate::transport::{Event, Failure, LocalMemory, MessageKind, Posted, Returns, Tag, TransportError};
 
 /// A rank that is this many messages of collectives ahead of its receives is held up: its next parcels stay in its
 /// channel, unless something else is expected from it. Otherwise memory would fill up where some ranks only send and
@@ -16,7 +16,7 @@ const AHEAD: usize = if cfg!(miri) { 64 } else { Tag::SEQUENCES as usize };
 
 impl SharedMemory {
     /// Posts a receive. The message may be there already.
-    pub(super) fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
+    pub(super) fn want(&mut self, wanted: LocalReceive) -> Result<Posted, TransportError> {
         self.check_open()?;
         let key = wanted.tag & Tag::MATCH;
         self.check_local(Tag::unpack(key).source)?;
@@ -41,15 +41,15 @@ impl SharedMemory {
     }
 
     /// The first message with this key, if it has come.
-    fn take_first(&mut self, key: u64) -> Option<Message> {
+    fn take_first(&mut self, key: u64) -> Option<TakenParcel> {
         let Some(message) = self.matching.take_message(key) else { return self.take_until(key) };
         let tag = Tag::unpack(key);
-        self.incoming(tag.source).ahead -= usize::from(tag.kind == Kind::Collective);
+        self.incoming(tag.source).ahead -= usize::from(tag.kind == MessageKind::Collective);
         Some(message)
     }
 
     /// Takes messages out of a channel up to the next one with this key. Those before it are sorted.
-    fn take_until(&mut self, key: u64) -> Option<Message> {
+    fn take_until(&mut self, key: u64) -> Option<TakenParcel> {
         let source = Tag::unpack(key).source;
         loop {
             let message = self.take_message(source)?;
@@ -62,7 +62,7 @@ impl SharedMemory {
 
     /// Takes all parcels out of all channels. Returns whether there were any.
     pub(super) fn take_all(&mut self) -> bool {
-        self.take_from_each(Peers::ranks)
+        self.take_from_each(LocalPeers::ranks)
     }
 
     /// Makes sure that what has come from ranks that are not active has been taken.
@@ -75,11 +75,11 @@ impl SharedMemory {
     /// Takes all parcels out of the channels of those ranks that are active. Returns whether there were any.
     #[inline]
     pub(super) fn take_active(&mut self) -> bool {
-        self.take_from_each(Peers::active)
+        self.take_from_each(LocalPeers::active)
     }
 
     #[inline]
-    fn take_from_each(&mut self, ranks: impl Fn(&Peers) -> &[Rank]) -> bool {
+    fn take_from_each(&mut self, ranks: impl Fn(&LocalPeers) -> &[Rank]) -> bool {
         let mut any = false;
         for index in 0..ranks(&self.peers).len() {
             any |= self.take_from(ranks(&self.peers)[index]);
@@ -122,7 +122,7 @@ impl SharedMemory {
 
     /// Takes parcels out of a channel up to the next one that begins a message.
     #[inline]
-    pub(super) fn take_message(&mut self, rank: Rank) -> Option<Message> {
+    pub(super) fn take_message(&mut self, rank: Rank) -> Option<TakenParcel> {
         loop {
             let peer = self.peers.get_mut(rank);
             if !peer.is_open(&self.home) {
@@ -145,7 +145,7 @@ impl SharedMemory {
             peer.incoming.next += 1;
             peer.is_unchecked = true;
             self.peers.activate(rank);
-            if parcel.form() == Form::Release {
+            if parcel.form() == ParcelForm::Release {
                 self.free_slot(rank, number);
                 self.note_release(rank, number);
                 self.take_back(rank, parcel.place);
@@ -154,11 +154,11 @@ impl SharedMemory {
             let message = self.peers.get(rank).open(number, &parcel, &mut self.cells);
             self.free_slot(rank, number);
             match parcel.form() {
-                Form::Part => {
+                ParcelForm::Part => {
                     self.add_part(parcel.tag, message.arrived);
                     continue;
                 }
-                Form::Flow => self.open_inflow(rank, number, message.bytes),
+                ParcelForm::Flow => self.open_inflow(rank, number, message.bytes),
                 _ => {}
             }
             if message.arrived.returns == Returns::ToTransport {
@@ -170,7 +170,7 @@ impl SharedMemory {
 
     /// The form and the tag of the next parcel from this local rank, if it is there.
     #[inline]
-    pub(super) fn head(&self, peer: &Peer) -> Option<(Form, u64)> {
+    pub(super) fn head(&self, peer: &LocalPeer) -> Option<(ParcelForm, u64)> {
         if !peer.incoming.is_open {
             return None;
         }
@@ -203,8 +203,8 @@ impl SharedMemory {
     }
 
     /// Gives a message to the receive that it matches, or keeps it until there is one.
-    fn sort(&mut self, message: Message) {
-        if Tag::unpack(message.tag).kind == Kind::Control {
+    fn sort(&mut self, message: TakenParcel) {
+        if Tag::unpack(message.tag).kind == MessageKind::Control {
             // SAFETY: the sender leaves it alone until it is released.
             let payload = unsafe { message.arrived.region.to_vec() };
             self.events.push(Event::Notice { from: message.arrived.peer, payload });
@@ -220,7 +220,7 @@ impl SharedMemory {
                 self.events.extend(ended);
             }
             None => {
-                if Tag::unpack(message.tag).kind == Kind::Collective {
+                if Tag::unpack(message.tag).kind == MessageKind::Collective {
                     self.incoming(Tag::unpack(key).source).ahead += 1;
                 }
                 self.matching.keep_message(message.tag, message);
@@ -228,7 +228,7 @@ impl SharedMemory {
         }
     }
 
-    fn deliver(&mut self, message: Message, wanted: Wanted) -> Result<Posted, Failure> {
+    fn deliver(&mut self, message: TakenParcel, wanted: LocalReceive) -> Result<Posted, Failure> {
         let wrong = if message.tag != wanted.tag {
             Some(Failure::Check { found: Tag::unpack(message.tag), bytes: Some(message.bytes) })
         } else if message.bytes != wanted.bytes && !wanted.takes(message.bytes) {
@@ -237,7 +237,7 @@ impl SharedMemory {
             None
         };
         if let Some(failure) = wrong {
-            if message.came == Came::FirstPart {
+            if message.came == ArrivedPart::FirstPart {
                 self.refuse_inflow(message.arrived);
             } else {
                 self.release(message.arrived);
@@ -245,14 +245,14 @@ impl SharedMemory {
             return Err(failure);
         }
         match (message.came, &wanted.target) {
-            (Came::FirstPart, _) => {
+            (ArrivedPart::FirstPart, _) => {
                 return self.take_inflow(message.arrived, message.bytes, wanted).map(|()| Posted::Pending);
             }
-            (Came::Address(address), _) => {
+            (ArrivedPart::Address(address), _) => {
                 return self.read_by_cma(message.arrived, address, message.bytes, wanted)
             }
-            (Came::Whole, None) => return Ok(Posted::Arrived(message.arrived)),
-            (Came::Whole, Some(target)) => {
+            (ArrivedPart::Whole, None) => return Ok(Posted::Arrived(message.arrived)),
+            (ArrivedPart::Whole, Some(target)) => {
                 self.ring_before(target.len());
                 // SAFETY: the sender leaves its memory alone until it is released, and the poster leaves the
                 // target alone.
@@ -282,12 +282,12 @@ mod tests {
 
     const ROUNDS: u32 = if cfg!(miri) { 300 } else { 10_000 };
 
-    fn tag(kind: Kind, sequence: u32) -> Tag {
+    fn tag(kind: MessageKind, sequence: u32) -> Tag {
         Tag { source: 0, kind, sequence, message: 0, check: 0 }
     }
 
     /// The records of finished messages do not grow while one older message waits.
-    fn check(early: Kind) {
+    fn check(early: MessageKind) {
         let [mut sender, mut receiver]: [SharedMemory; 2] =
             SharedMemory::group(2).unwrap().try_into().ok().unwrap();
         let mut events = Vec::new();
@@ -320,8 +320,9 @@ mod tests {
             SharedMemory::group(3).unwrap().try_into().ok().unwrap();
         let mut events = Vec::new();
         let total = 3 * AHEAD as u32;
-        let number = |sequence| Tag { message: sequence / Tag::SEQUENCES, ..tag(Kind::Collective, sequence) };
-        let from_other = Tag { source: 2, ..tag(Kind::PointToPoint, 0) };
+        let number =
+            |sequence| Tag { message: sequence / Tag::SEQUENCES, ..tag(MessageKind::Collective, sequence) };
+        let from_other = Tag { source: 2, ..tag(MessageKind::PointToPoint, 0) };
         receiver.receive(0, from_other, Region::zeroed(8), 1).unwrap();
         let mut pending = 0;
         for sequence in 0..total {
@@ -336,7 +337,7 @@ mod tests {
         other.send(1, 0, from_other, Region::zeroed(8), 1).unwrap();
         receiver.progress(&mut events);
         assert!(matches!(&events[..], [Event::Completed { request: 1, result: Ok(()) }]), "{events:?}");
-        let last = tag(Kind::PointToPoint, 0);
+        let last = tag(MessageKind::PointToPoint, 0);
         sender.send(1, 0, last, Region::zeroed(8), 2).unwrap();
         receiver.receive(0, last, Region::zeroed(8), 2).unwrap();
         for _ in 0..total {
@@ -363,16 +364,16 @@ mod tests {
             (receiver.peers.active().len(), events.len())
         };
         assert_eq!(poll(&mut receiver), (0, 0));
-        sender.send(1, 0, tag(Kind::PointToPoint, 0), Region::zeroed(8), 1).unwrap();
+        sender.send(1, 0, tag(MessageKind::PointToPoint, 0), Region::zeroed(8), 1).unwrap();
         sender.flush();
         assert_eq!(poll(&mut receiver), (0, 0));
         assert!(!receiver.arm());
         let any = Subject::new(None, None);
         assert_eq!(receiver.unclaimed(any).map(|found| found.tag.source), Some(0));
-        receiver.receive(0, tag(Kind::PointToPoint, 0), Region::zeroed(8), 2).unwrap();
+        receiver.receive(0, tag(MessageKind::PointToPoint, 0), Region::zeroed(8), 2).unwrap();
         receiver.inspect(None, &mut Vec::new());
         assert_eq!(poll(&mut receiver), (0, 0));
-        sender.send(1, 0, tag(Kind::PointToPoint, 1), Region::zeroed(8), 3).unwrap();
+        sender.send(1, 0, tag(MessageKind::PointToPoint, 1), Region::zeroed(8), 3).unwrap();
         assert_eq!(receiver.unclaimed(any).map(|found| found.tag.sequence), Some(1));
         other.notify(1, b"word");
         let mut told = Vec::new();
@@ -388,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_message_that_waits_makes_nothing_grow() {
-        check(Kind::PointToPoint);
-        check(Kind::Collective);
+        check(MessageKind::PointToPoint);
+        check(MessageKind::Collective);
     }
 }

@@ -4,10 +4,10 @@ use ringroad_core::Rank;
 
 use crate::transport::buffer::Region;
 use crate::transport::matching;
-use crate::transport::{Arrived, Failure, Kind, Posted, RequestId, Returns, Tag, LOOKED_AT};
+use crate::transport::{Arrived, Failure, MessageKind, Posted, RequestId, Returns, Tag, LOOKED_AT};
 
 /// A receive that has been posted.
-pub(super) struct Wanted {
+pub(super) struct LocalReceive {
     pub(super) tag: u64,
     pub(super) bytes: usize,
     pub(super) request: RequestId,
@@ -15,7 +15,7 @@ pub(super) struct Wanted {
     pub(super) target: Option<Region>,
 }
 
-impl Wanted {
+impl LocalReceive {
     /// Whether the message is so long that measuring the time of a look at its channel costs nothing noticeable.
     pub(super) fn is_long(&self) -> bool {
         self.bytes >= LOOKED_AT
@@ -32,7 +32,7 @@ impl Wanted {
 
     /// Whether a message of another length is put into the receive's memory.
     pub(super) fn takes(&self, bytes: usize) -> bool {
-        bytes < self.bytes && Tag::unpack(self.tag).kind == Kind::PointToPoint
+        bytes < self.bytes && Tag::unpack(self.tag).kind == MessageKind::PointToPoint
     }
 
     /// The result of a receive into whose memory a message of so many bytes was put.
@@ -43,7 +43,7 @@ impl Wanted {
         Err(Failure::Length { found: Some(bytes), expected: self.bytes })
     }
 
-    /// What the receive has led to after all of the message has been copied to its [`Wanted::room`].
+    /// What the receive has led to after all of the message has been copied to its [`LocalReceive::room`].
     pub(super) fn copied(&self, peer: Rank, room: Region) -> Result<Posted, Failure> {
         match self.target {
             Some(_) => self.has_taken(room.len()).map(|()| Posted::Complete),
@@ -53,17 +53,17 @@ impl Wanted {
 }
 
 /// A parcel that has been taken out of its channel.
-pub(super) struct Message {
-    /// Packed, as in [`Wanted`]: reading a tag that was just written in pieces would stall.
+pub(super) struct TakenParcel {
+    /// Packed, as in [`LocalReceive`]: reading a tag that was just written in pieces would stall.
     pub(super) tag: u64,
     pub(super) bytes: usize,
-    pub(super) came: Came,
+    pub(super) came: ArrivedPart,
     pub(super) arrived: Arrived,
 }
 
 /// Which part of a message has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum ArrivedPart {
     Whole,
     FirstPart,
     /// None: this is its address in the sender's private memory.
@@ -71,4 +71,4 @@ pub(super) enum Came {
 }
 
 /// Messages without receives, and receives without messages.
-pub(super) type Matching = matching::Matching<Message, Wanted>;
+pub(super) type ParcelMatching = matching::Matching<TakenParcel, LocalReceive>;

@@ -16,9 +16,9 @@ pub(super) fn available() -> usize {
 }
 
 /// The names of a control group's files of its limit and its use, and the prefix of the keys of cached files.
-type Names = [&'static str; 3];
-const VERSION_1: Names = ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_"];
-const VERSION_2: Names = ["memory.max", "memory.current", ""];
+type CgroupNames = [&'static str; 3];
+const VERSION_1: CgroupNames = ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_"];
+const VERSION_2: CgroupNames = ["memory.max", "memory.current", ""];
 
 /// The memory in bytes that the control groups leave, from the innermost that `/proc` names up to `root`.
 fn groups(text: &str, root: &Path) -> usize {
@@ -40,7 +40,7 @@ fn groups(text: &str, root: &Path) -> usize {
 }
 
 /// The memory in bytes that one group leaves, if it has a limit. Cached files count as free.
-fn left(group: &Path, [limit, used, prefix]: Names) -> Option<usize> {
+fn left(group: &Path, [limit, used, prefix]: CgroupNames) -> Option<usize> {
     let read = |name| read_to_string(group.join(name)).ok();
     let number = |name| read(name)?.trim().parse::<usize>().ok();
     let (limit, used) = (number(limit)?, number(used)?);

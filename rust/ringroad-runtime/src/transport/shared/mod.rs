@@ -27,7 +27,7 @@ mod segment;
 
 pub use cma::PRIVATE;
 pub use flow::LONG;
-pub use home::{Home, Neighbour, Offer};
+pub use home::{Home, MemoryOffer, Neighbour};
 pub use pool::Pool;
 
 use std::collections::VecDeque;
@@ -37,15 +37,15 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Port, Rank};
 
-use self::channel::{End, Form, Parcel, INLINE};
-use self::cma::{is_found, Reading};
+use self::channel::{ChannelEnd, Parcel, ParcelForm, INLINE};
+use self::cma::{is_found, CmaReading};
 use self::gauge::Gauge;
-use self::matching::{Matching, Wanted};
-use self::peer::{News, Peer, Unread};
-use self::peers::Peers;
+use self::matching::{LocalReceive, ParcelMatching};
+use self::peer::{LocalPeer, News, Unread};
+use self::peers::LocalPeers;
 use super::{
-    Arrived, Description, Event, Kind, LocalMemory, Posted, RequestId, Returns, Subject, Tag, Transport,
-    TransportError, Unclaimed, Wait,
+    Arrived, Description, Event, LocalMemory, MessageKind, Posted, RequestId, Returns, Subject, Tag,
+    Transport, TransportError, Unclaimed, Wait,
 };
 use crate::os::machine::cache::CacheMode;
 use crate::transport::buffer::Region;
@@ -69,15 +69,15 @@ pub struct SharedMemory {
     pool: Arc<Pool>,
     /// Freed when the pool has no memory for a notice, since the notice may be about just that.
     reserve: Option<Region>,
-    peers: Peers,
+    peers: LocalPeers,
     /// Whether local ranks copy long messages out of this rank's private memory.
     cma: bool,
     /// Long messages that are being copied out of peers' private memory, a slice of each in turn.
-    readings: VecDeque<Reading>,
+    readings: VecDeque<CmaReading>,
     waiter: Arc<dyn Wait>,
     /// Whether anything has happened since the waiter was last told so.
     moved: bool,
-    matching: Matching,
+    matching: ParcelMatching,
     /// Memory for messages that come within their parcels, for reuse.
     cells: Vec<Region>,
     events: Vec<Event>,
@@ -124,13 +124,13 @@ impl SharedMemory {
         cma: bool,
         cache: CacheMode,
     ) -> Result<SharedMemory, TransportError> {
-        let mut peers: Vec<Option<Box<Peer>>> = (0..home.size).map(|_| None).collect();
+        let mut peers: Vec<Option<Box<LocalPeer>>> = (0..home.size).map(|_| None).collect();
         let address = home.address();
         for Neighbour { rank, segment, doorbell, cma } in neighbours {
             let cma = cma.ok();
             let (out, incoming) = Default::default();
             let (news, gauge) = (News::Nothing, Gauge::new(cache));
-            peers[rank] = Some(Box::new(Peer {
+            peers[rank] = Some(Box::new(LocalPeer {
                 rank,
                 segment,
                 doorbell,
@@ -150,12 +150,12 @@ impl SharedMemory {
             reserve: pool.allocate(RESERVE).ok(),
             pool,
             home,
-            peers: Peers::new(peers),
+            peers: LocalPeers::new(peers),
             cma: cma && is_found(address, size_of::<u64>()),
             readings: VecDeque::new(),
             waiter,
             moved: false,
-            matching: Matching::default(),
+            matching: ParcelMatching::default(),
             cells: Vec::new(),
             events: Vec::new(),
             unread: Unread::default(),
@@ -229,9 +229,9 @@ impl SharedMemory {
         }
         let next = Tag::of_collective(0, next);
         let is_of_next = |(form, tag)| {
-            !matches!(form, Form::Release | Form::Part) && tag & Tag::CALL & !Tag::SOURCE == next
+            !matches!(form, ParcelForm::Release | ParcelForm::Part) && tag & Tag::CALL & !Tag::SOURCE == next
         };
-        let is_quiet = |peer: &Peer| {
+        let is_quiet = |peer: &LocalPeer| {
             self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_failed()
         };
         self.events.is_empty()
@@ -240,7 +240,7 @@ impl SharedMemory {
     }
 
     /// Ends this rank's part. The others notice it once they have taken all parcels.
-    fn leave(&mut self, end: End) {
+    fn leave(&mut self, end: ChannelEnd) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
@@ -289,14 +289,15 @@ impl Transport for SharedMemory {
         target: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        self.want(Wanted { tag: tag.pack(), bytes: target.len(), request, target: Some(target) })
+        self.want(LocalReceive { tag: tag.pack(), bytes: target.len(), request, target: Some(target) })
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
         if !self.peers.is_local(peer) {
             return;
         }
-        let tag = Tag { source: self.home.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
+        let tag =
+            Tag { source: self.home.rank, kind: MessageKind::Control, sequence: 0, message: 0, check: 0 };
         let packed = self.pack(tag, Region::of_slice(payload)).or_else(|_| {
             self.reserve = None;
             self.pack(tag, Region::of_slice(payload))
@@ -382,7 +383,7 @@ impl Transport for SharedMemory {
     /// Peers may go on reading the messages that they were sent: these stay where they are until the peers have
     /// released them. This rank stops reading.
     fn abort(&mut self, _deadline: Instant) {
-        self.leave(End::Aborted);
+        self.leave(ChannelEnd::Aborted);
         self.matching.forget_wanted();
         for peer in self.peers.iter_mut() {
             (peer.incoming.wanted, peer.incoming.wanted_long) = (0, 0);
@@ -396,7 +397,7 @@ impl Transport for SharedMemory {
             self.poll_peers(true);
             std::thread::sleep(PAUSE);
         }
-        self.leave(End::Closed);
+        self.leave(ChannelEnd::Closed);
     }
 }
 
@@ -433,7 +434,7 @@ impl LocalMemory for SharedMemory {
     }
 
     fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError> {
-        self.want(Wanted { tag: tag.pack(), bytes, request, target: None })
+        self.want(LocalReceive { tag: tag.pack(), bytes, request, target: None })
     }
 
     fn release(&mut self, arrived: Arrived) {
@@ -446,7 +447,7 @@ impl LocalMemory for SharedMemory {
         if self.note_release(arrived.peer, number) {
             self.note_news(arrived.peer, News::Released);
         } else {
-            let mut parcel = Parcel::new(0, Form::Release, 0);
+            let mut parcel = Parcel::new(0, ParcelForm::Release, 0);
             parcel.place = number;
             self.put(arrived.peer, parcel, None, None, None);
         }
@@ -479,7 +480,7 @@ impl LocalMemory for SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        self.leave(End::Dropped);
+        self.leave(ChannelEnd::Dropped);
         if self.peers.iter().any(|peer| !peer.out.retained.is_empty()) {
             self.pool.keep_all();
         }

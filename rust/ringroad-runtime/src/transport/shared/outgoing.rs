@@ -2,13 +2,13 @@
 
 use ringroad_core::Rank;
 
-use super::channel::{Doorbell, Form, Parcel, INLINE};
+use super::channel::{Doorbell, Parcel, ParcelForm, INLINE};
 use super::cma::{is_found, PRIVATE};
 use super::flow::LONG;
 use super::peer::{News, Queued, Retained};
 use super::{error, SharedMemory};
 use crate::transport::buffer::Region;
-use crate::transport::{Event, Kind, Lack, Posted, RequestId, Tag, TransportError, AWHILE};
+use crate::transport::{Event, Lack, MessageKind, Posted, RequestId, Tag, TransportError, AWHILE};
 
 /// At most this many bytes may wait to be read after their sends have ended. Further sends end only when peers have
 /// read them.
@@ -29,11 +29,11 @@ impl SharedMemory {
         let opened = self.peers.get_mut(peer).open_way(&self.home);
         opened.map_err(|reason| TransportError { lacks: Some(Lack::Memory), ..error(reason) })?;
         // Shorter messages between two ranks leave a copy, so that their sends do not wait for the receiver.
-        let least = if self.cma && tag.kind == Kind::Collective { PRIVATE } else { LONG };
+        let least = if self.cma && tag.kind == MessageKind::Collective { PRIVATE } else { LONG };
         if source.len() >= least && self.pool.offset_of(&source).is_none() {
             let address = source.as_ptr().addr() as u64;
             if self.cma && is_found(address, source.len()) {
-                let mut parcel = Parcel::new(tag.pack(), Form::Cma, source.len());
+                let mut parcel = Parcel::new(tag.pack(), ParcelForm::Cma, source.len());
                 parcel.place = address;
                 self.put(peer, parcel, Some(source), Some(request), None);
                 return Ok(Posted::Pending);
@@ -101,13 +101,13 @@ impl SharedMemory {
         source: Region,
     ) -> Result<(Parcel, Option<Region>), TransportError> {
         if source.len() <= INLINE {
-            let mut parcel = Parcel::new(tag.pack(), Form::Inline, source.len());
+            let mut parcel = Parcel::new(tag.pack(), ParcelForm::Inline, source.len());
             let target = parcel.inline.as_mut_ptr().cast::<u8>();
             // SAFETY: the bytes fit; the poster leaves the source alone until the send has ended.
             unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len()) };
             return Ok((parcel, None));
         }
-        let mut parcel = Parcel::new(tag.pack(), Form::Segment, source.len());
+        let mut parcel = Parcel::new(tag.pack(), ParcelForm::Segment, source.len());
         if let Some(offset) = self.pool.offset_of(&source) {
             parcel.place = offset as u64;
             return Ok((parcel, Some(source)));

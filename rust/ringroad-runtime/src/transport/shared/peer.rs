@@ -9,20 +9,22 @@ use std::time::Instant;
 
 use ringroad_core::Rank;
 
-use super::channel::{Channel, Counters, Doorbell, End, Form, Goodbye, Parcel, INLINE, SLOTS};
+use super::channel::{
+    ChannelEnd, Counters, Doorbell, Parcel, ParcelChannel, ParcelForm, SegmentGoodbye, INLINE, SLOTS,
+};
 use super::cma::Cma;
-use super::flow::{Inflow, Outflow, Room, LONG, PART};
+use super::flow::{Inflow, Outflow, PartMemory, LONG, PART};
 use super::gauge::{is_clock_fast, Gauge};
 use super::home::{channels, control, Home, COUNTERS, DOORBELL, GOODBYE};
-use super::matching::{Came, Message};
+use super::matching::{ArrivedPart, TakenParcel};
 use super::release_set::Released;
 use super::segment::Segment;
 use crate::transport::buffer::Region;
 use crate::transport::notice::MAX_NOTICE_BYTES;
-use crate::transport::{self, Arrived, Event, Kind, RequestId, Returns, Tag};
+use crate::transport::{self, Arrived, Event, MessageKind, RequestId, Returns, Tag};
 
 /// The segment of a local rank, and the messages in both directions.
-pub(super) struct Peer {
+pub(super) struct LocalPeer {
     pub(super) rank: Rank,
     pub(super) segment: Arc<Segment>,
     pub(super) doorbell: File,
@@ -38,7 +40,7 @@ pub(super) struct Peer {
     pub(super) news: News,
     /// Measures whether the peer shares a cache with this rank.
     pub(super) gauge: Gauge,
-    /// Whether it is one of [`super::peers::Peers::active`].
+    /// Whether it is one of [`super::peers::LocalPeers::active`].
     pub(super) is_active: bool,
     /// Whether the two have exchanged parcels since it was last checked that the peer has not given up.
     pub(super) is_unchecked: bool,
@@ -94,7 +96,7 @@ pub(super) struct Unread {
     /// The number of sends that end when peers have read or taken everything.
     pub(super) waiting: usize,
     /// Parts of flows that peers have read and that hold no new part yet.
-    pub(super) room: Vec<Room>,
+    pub(super) room: Vec<PartMemory>,
 }
 
 impl Retained {
@@ -138,7 +140,7 @@ impl Incoming {
     }
 }
 
-impl Peer {
+impl LocalPeer {
     /// Whether something may be expected from the peer, or is to be done for it.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
@@ -187,10 +189,10 @@ impl Peer {
 
     /// The channel from this peer to `rank`, of `size` ranks, which is open.
     #[inline]
-    pub(super) fn channel(&self, rank: Rank, size: usize) -> &Channel {
+    pub(super) fn channel(&self, rank: Rank, size: usize) -> &ParcelChannel {
         // SAFETY: within the peer's segment, which is laid out as ours. The content of a channel is checked before it is
         // used.
-        unsafe { &*self.segment.at(channels(size) + rank * size_of::<Channel>()).cast() }
+        unsafe { &*self.segment.at(channels(size) + rank * size_of::<ParcelChannel>()).cast() }
     }
 
     /// The counters of the parcels that the peer has taken from `rank`.
@@ -202,9 +204,9 @@ impl Peer {
 
     /// How the peer has ended, until that has been reported.
     #[inline]
-    fn end(&self) -> Option<End> {
+    fn end(&self) -> Option<ChannelEnd> {
         // SAFETY: as above.
-        let goodbye: &Goodbye = unsafe { &*self.segment.at(GOODBYE).cast() };
+        let goodbye: &SegmentGoodbye = unsafe { &*self.segment.at(GOODBYE).cast() };
         goodbye.said().filter(|_| !self.left)
     }
 
@@ -213,7 +215,7 @@ impl Peer {
         self.end().is_some()
     }
 
-    /// Whether [`Peer::take_end`] would return something.
+    /// Whether [`LocalPeer::take_end`] would return something.
     #[inline]
     pub(super) fn has_failed(&self) -> bool {
         self.has_left() || self.flaw.is_some()
@@ -247,13 +249,13 @@ impl Peer {
         let bytes = parcel.bytes();
         let fits = |bytes| lies_within(parcel.place, bytes, self.segment.mapped());
         match parcel.form() {
-            Form::Inline => bytes <= INLINE && self.may_send(parcel),
-            Form::Segment => fits(bytes) && self.may_send(parcel),
-            Form::Flow => bytes >= LONG && fits(PART) && self.may_send(parcel),
-            Form::Cma => lies_within(parcel.place, bytes, usize::MAX) && self.may_send(parcel),
-            Form::Part => fits(bytes) && self.incoming.expects_part(parcel.tag, bytes),
-            Form::Release => parcel.place < self.out.next,
-            Form::Unknown => false,
+            ParcelForm::Inline => bytes <= INLINE && self.may_send(parcel),
+            ParcelForm::Segment => fits(bytes) && self.may_send(parcel),
+            ParcelForm::Flow => bytes >= LONG && fits(PART) && self.may_send(parcel),
+            ParcelForm::Cma => lies_within(parcel.place, bytes, usize::MAX) && self.may_send(parcel),
+            ParcelForm::Part => fits(bytes) && self.incoming.expects_part(parcel.tag, bytes),
+            ParcelForm::Release => parcel.place < self.out.next,
+            ParcelForm::Unknown => false,
         }
     }
 
@@ -262,8 +264,8 @@ impl Peer {
     #[cold]
     pub(super) fn reach(&mut self, parcel: &Parcel) -> bool {
         let bytes = match parcel.form() {
-            Form::Segment | Form::Part => parcel.bytes(),
-            Form::Flow => PART,
+            ParcelForm::Segment | ParcelForm::Part => parcel.bytes(),
+            ParcelForm::Flow => PART,
             _ => return false,
         };
         let is_new = |end: &usize| *end > self.segment.mapped() && *end <= self.segment.len();
@@ -281,9 +283,11 @@ impl Peer {
     #[inline]
     fn may_send(&self, parcel: &Parcel) -> bool {
         let tag = Tag::unpack(parcel.tag);
-        let may_notify =
-            || matches!(parcel.form(), Form::Inline | Form::Segment) && parcel.bytes() <= MAX_NOTICE_BYTES;
-        tag.source == self.rank && (tag.kind != Kind::Control || may_notify())
+        let may_notify = || {
+            matches!(parcel.form(), ParcelForm::Inline | ParcelForm::Segment)
+                && parcel.bytes() <= MAX_NOTICE_BYTES
+        };
+        tag.source == self.rank && (tag.kind != MessageKind::Control || may_notify())
     }
 
     /// The number up to which the peer has released all parcels from `rank`.
@@ -311,7 +315,7 @@ impl Peer {
     }
 }
 
-impl Peer {
+impl LocalPeer {
     /// The next parcel for `rank`, of `size` ranks, if it is there. If the last look was in vain, also measures how
     /// long this one takes and returns whether the measured distance has to be told to the peer. Separate from the
     /// path of short messages, which it would slow down.
@@ -348,30 +352,30 @@ impl Peer {
     }
 
     /// The message of a valid parcel. Content within the parcel is moved to one of `cells`, or to a new cell.
-    pub(super) fn open(&self, number: u64, parcel: &Parcel, cells: &mut Vec<Region>) -> Message {
+    pub(super) fn open(&self, number: u64, parcel: &Parcel, cells: &mut Vec<Region>) -> TakenParcel {
         let bytes = parcel.bytes();
         let (came, region) = match parcel.form() {
-            Form::Inline => {
+            ParcelForm::Inline => {
                 let cell = cells.pop().unwrap_or_else(|| Region::zeroed(INLINE));
                 // SAFETY: nobody else has the cell, which is of this length.
                 unsafe { cell.as_ptr().cast::<[u64; INLINE / 8]>().write(parcel.inline) };
-                (Came::Whole, cell.shrink(bytes))
+                (ArrivedPart::Whole, cell.shrink(bytes))
             }
-            Form::Cma => (Came::Address(parcel.place), Region::nothing()),
+            ParcelForm::Cma => (ArrivedPart::Address(parcel.place), Region::nothing()),
             form => {
                 let offset = parcel.place as usize;
-                let there = if form == Form::Flow { PART } else { bytes };
+                let there = if form == ParcelForm::Flow { PART } else { bytes };
                 // SAFETY: within the mapping, as the parcel is valid. The region keeps the segment; nobody in this
                 // process writes to it.
                 let region = unsafe { Region::foreign(self.segment.at(offset), there, self.segment.clone()) };
-                let came = if form == Form::Flow { Came::FirstPart } else { Came::Whole };
+                let came = if form == ParcelForm::Flow { ArrivedPart::FirstPart } else { ArrivedPart::Whole };
                 (came, region)
             }
         };
-        let inline = parcel.form() == Form::Inline;
+        let inline = parcel.form() == ParcelForm::Inline;
         let returns = if inline { Returns::ToTransport } else { Returns::ToSender(number) };
         let arrived = Arrived { region, peer: self.rank, returns };
-        Message { tag: parcel.tag, bytes, came, arrived }
+        TakenParcel { tag: parcel.tag, bytes, came, arrived }
     }
 }
 
@@ -379,11 +383,11 @@ fn unreadable(reason: &str) -> String {
     format!("its shared memory cannot be read: {reason}")
 }
 
-fn ending(end: End) -> &'static str {
+fn ending(end: ChannelEnd) -> &'static str {
     match end {
-        End::Closed => transport::CLOSED,
-        End::Aborted => transport::ABORTED,
-        End::Dropped => "it has ended without closing its connections",
+        ChannelEnd::Closed => transport::CLOSED,
+        ChannelEnd::Aborted => transport::ABORTED,
+        ChannelEnd::Dropped => "it has ended without closing its connections",
     }
 }
 

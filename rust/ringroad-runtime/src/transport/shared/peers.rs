@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use ringroad_core::Rank;
 
-use super::peer::Peer;
+use super::peer::LocalPeer;
 
 /// Among at most so many local ranks all are active.
 const FEW: usize = if cfg!(test) { 1 } else { 16 };
 
 /// The local ranks, by their numbers.
-pub(super) struct Peers {
+pub(super) struct LocalPeers {
     /// `None` for ranks that are not local.
-    all: Vec<Option<Box<Peer>>>,
+    all: Vec<Option<Box<LocalPeer>>>,
     local: Arc<[bool]>,
     ranks: Vec<Rank>,
     active: Vec<Rank>,
@@ -20,13 +20,13 @@ pub(super) struct Peers {
     next: usize,
 }
 
-impl Peers {
-    pub(super) fn new(mut all: Vec<Option<Box<Peer>>>) -> Peers {
+impl LocalPeers {
+    pub(super) fn new(mut all: Vec<Option<Box<LocalPeer>>>) -> LocalPeers {
         let ranks: Vec<Rank> = (0..all.len()).filter(|rank| all[*rank].is_some()).collect();
         let is_active = ranks.len() <= FEW;
         all.iter_mut().flatten().for_each(|peer| peer.is_active = is_active);
         let active = if is_active { ranks.clone() } else { Vec::new() };
-        Peers { local: all.iter().map(Option::is_some).collect(), ranks, all, active, next: 0 }
+        LocalPeers { local: all.iter().map(Option::is_some).collect(), ranks, all, active, next: 0 }
     }
 
     /// The numbers of the local ranks.
@@ -44,7 +44,7 @@ impl Peers {
 
     /// A local rank, which is active from now on.
     #[inline]
-    pub(super) fn activate(&mut self, rank: Rank) -> &mut Peer {
+    pub(super) fn activate(&mut self, rank: Rank) -> &mut LocalPeer {
         let peer = self.all[rank].as_mut().expect("the rank is local");
         if !peer.is_active {
             peer.is_active = true;
@@ -75,7 +75,7 @@ impl Peers {
     }
 
     /// The next rank, if it is not active: each has its turn to be looked at even so.
-    pub(super) fn next_idle(&mut self) -> Option<&mut Peer> {
+    pub(super) fn next_idle(&mut self) -> Option<&mut LocalPeer> {
         self.next = (self.next + 1) % self.ranks.len();
         let rank = self.ranks[self.next];
         Some(self.get_mut(rank)).filter(|peer| !peer.is_active)
@@ -103,29 +103,29 @@ impl Peers {
 
     /// A local rank.
     #[inline]
-    pub(super) fn get(&self, rank: Rank) -> &Peer {
+    pub(super) fn get(&self, rank: Rank) -> &LocalPeer {
         self.all[rank].as_ref().expect("the rank is local")
     }
 
     /// A local rank.
     #[inline]
-    pub(super) fn get_mut(&mut self, rank: Rank) -> &mut Peer {
+    pub(super) fn get_mut(&mut self, rank: Rank) -> &mut LocalPeer {
         self.all[rank].as_mut().expect("the rank is local")
     }
 
     #[inline]
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &LocalPeer> {
         self.all.iter().flatten().map(|peer| &**peer)
     }
 
     #[inline]
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut LocalPeer> {
         self.all.iter_mut().flatten().map(|peer| &mut **peer)
     }
 
     /// The active ranks.
     #[inline]
-    pub(super) fn iter_active(&self) -> impl Iterator<Item = &Peer> {
+    pub(super) fn iter_active(&self) -> impl Iterator<Item = &LocalPeer> {
         self.active.iter().map(|rank| self.get(*rank))
     }
 

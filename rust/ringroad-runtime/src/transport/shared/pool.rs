@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::memory_limits::available;
 use super::segment::{Mapping, Segment, HUGE_PAGE};
-use crate::os::fork::Own;
+use crate::os::fork::ProcessOwned;
 use crate::os::lock::Mutex;
 use crate::os::machine::CACHE_LINE;
 use crate::transport::buffer::Region;
@@ -49,15 +49,15 @@ struct Free {
 }
 
 /// A part in use.
-struct Part {
-    pool: Own<Arc<Pool>>,
+struct PoolPart {
+    pool: ProcessOwned<Arc<Pool>>,
     range: Range<usize>,
     /// Whether as much may never be needed again: a caller has allocated it, or it is the copy of a message, of which many
     /// may wait for a late receiver. Calls repeat, so their scratch memory is kept.
     returns: bool,
 }
 
-impl Drop for Part {
+impl Drop for PoolPart {
     fn drop(&mut self) {
         // A forked child returns nothing, since the lock may stay locked there for ever.
         if let Ok(pool) = self.pool.get() {
@@ -224,7 +224,7 @@ impl Pool {
         free.used += rounded;
         let is_backed = free.missing(&range).is_none();
         drop(free);
-        let part = Part { pool: Own::new(self.clone()), range: range.clone(), returns };
+        let part = PoolPart { pool: ProcessOwned::new(self.clone()), range: range.clone(), returns };
         let mapping = self.mapping_of(range.start);
         if !is_backed {
             self.back(mapping, &range).map_err(|reason| format!("{bytes} bytes: {reason}"))?;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::link::Link;
+use super::link::TcpLink;
 use super::TcpTransport;
 use crate::os::tcp_info::TcpInfo;
-use crate::transport::Connection;
+use crate::transport::CountedConnection;
 
 /// How many bytes that are on their way at once are enough for one connection: more are seldom in flight by default, and after
 /// a loss it would take long until there are again.
@@ -20,11 +20,11 @@ fn streams(in_flight: f64) -> usize {
 
 impl TcpTransport {
     /// What the kernel has counted of all connections that are open.
-    pub(super) fn accounts(&self) -> Vec<Connection> {
+    pub(super) fn accounts(&self) -> Vec<CountedConnection> {
         let open = self.links.iter().flatten().filter(|link| link.is_open());
-        let account = |link: &Link| {
+        let account = |link: &TcpLink| {
             let info = TcpInfo::of_socket(&link.socket)?;
-            Some(Connection {
+            Some(CountedConnection {
                 peer: link.who.peer,
                 address: link.remote.map_or_else(String::new, |remote| remote.to_string()),
                 device: self.devices[link.who.device].name.clone(),

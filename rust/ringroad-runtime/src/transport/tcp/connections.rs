@@ -14,9 +14,9 @@ use rustix::event::Timespec;
 use super::desk::Who;
 use super::door::Admitted;
 use super::handshake::Hello;
-use super::link::{Calls, Link};
-use super::reader::Outcome;
-use super::writer::Writer;
+use super::link::{ConnectAttempts, TcpLink};
+use super::reader::ReadOutcome;
+use super::writer::FrameWriter;
 use super::{
     add, error, socket, TcpTransport, ASLEEP, CALLERS, DOOR, GUEST, LINK, LIVENESS_CHECK_INTERVAL, READY,
     ROUNDS,
@@ -64,7 +64,7 @@ impl TcpTransport {
 
     #[cold]
     fn call(&mut self, who: Who) -> Result<usize, TransportError> {
-        let link = self.dial(who, Calls::default())?;
+        let link = self.dial(who, ConnectAttempts::default())?;
         self.links.push(Some(link));
         let place = self.place(who.device, who.stream);
         self.desk.peers[who.peer].links[place] = Some(who.link);
@@ -73,7 +73,7 @@ impl TcpTransport {
 
     /// Calls the next address of a peer. The error says what this rank lacks, if that is why one of them was not tried in the
     /// last round: the peer may live, wherever else it was called in vain.
-    fn dial(&self, who: Who, mut calls: Calls) -> Result<Link, TransportError> {
+    fn dial(&self, who: Who, mut calls: ConnectAttempts) -> Result<TcpLink, TransportError> {
         let addresses = &self.addresses[who.peer][self.wiring.remote_end(who.device)];
         let own = &self.devices[who.device];
         // A port of its own leads out by its own device.
@@ -90,7 +90,7 @@ impl TcpTransport {
             let mut near = own.doors.iter().map(|(_, door)| door.ip());
             let near = near.find(|near| near.is_ipv4() == address.is_ipv4());
             let called = socket::connect(address, near.filter(|_| is_port), device)
-                .and_then(|socket| Link::call(who, socket, address, self.settings.send_buffer))
+                .and_then(|socket| TcpLink::call(who, socket, address, self.settings.send_buffer))
                 .and_then(|link| self.watch(link));
             match called {
                 Ok(mut link) => {
@@ -112,7 +112,7 @@ impl TcpTransport {
     }
 
     /// Asks the kernel for what a new connection waits for.
-    fn watch(&self, mut link: Link) -> io::Result<Link> {
+    fn watch(&self, mut link: TcpLink) -> io::Result<TcpLink> {
         link.told = link.wanted();
         let name = EventData::new_u64(LINK | link.who.link as u64);
         // A guest's socket is in the list.
@@ -184,7 +184,7 @@ impl TcpTransport {
         let who = Who { link: number, peer, device, stream };
         match &mut self.links[number] {
             None => {
-                self.open(who, admitted, Writer::default());
+                self.open(who, admitted, FrameWriter::default());
                 true
             }
             // Even if this rank's call has been taken, the peer may not know it yet, and must not find its own refused.
@@ -204,8 +204,8 @@ impl TcpTransport {
     }
 
     /// Opens a connection to a caller, in place of the one with its number.
-    fn open(&mut self, who: Who, admitted: Admitted, writer: Writer) {
-        let opened = Link::admit(who, admitted, self.settings.send_buffer, writer);
+    fn open(&mut self, who: Who, admitted: Admitted, writer: FrameWriter) {
+        let opened = TcpLink::admit(who, admitted, self.settings.send_buffer, writer);
         match opened.and_then(|link| self.watch(link)) {
             Ok(mut link) => {
                 if who.peer > self.rank {
@@ -230,7 +230,7 @@ impl TcpTransport {
         let was_open = link.is_open();
         let can_write = was_open && flags.contains(EventFlags::OUT);
         let is_other = flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP);
-        let mut outcome = Ok(Outcome::Open(false));
+        let mut outcome = Ok(ReadOutcome::Open(false));
         if !was_open || is_other {
             outcome = link.attend(&self.key, hello, &mut self.desk, &mut self.scratch);
         }
@@ -238,18 +238,18 @@ impl TcpTransport {
         let is_new = link.is_open() && !was_open;
         let has_answers = !link.writer.is_blocked && !link.writer.is_empty();
         let written = match outcome {
-            Ok(Outcome::Open(_)) if can_write || is_new || has_answers => link.write(&mut self.desk),
+            Ok(ReadOutcome::Open(_)) if can_write || is_new || has_answers => link.write(&mut self.desk),
             _ => Ok(false),
         };
         if let Some(aborted) = goodbye {
             self.note_goodbye(who.peer, aborted);
         }
         match outcome.and_then(|outcome| written.map(|written| (outcome, written))) {
-            Ok((Outcome::Open(moved), written)) => {
+            Ok((ReadOutcome::Open(moved), written)) => {
                 self.keep(number);
                 moved || written
             }
-            Ok((Outcome::Ended, _)) => self.lose(number, "was closed by the other side"),
+            Ok((ReadOutcome::Ended, _)) => self.lose(number, "was closed by the other side"),
             Err(reason) => self.lose(number, &format!("broke: {reason}")),
         }
     }
@@ -311,7 +311,7 @@ impl TcpTransport {
         // What the peer has sent before, and its goodbye, may not have been read yet.
         let others: Vec<usize> = self.desk.peers[who.peer].links.iter().flatten().copied().collect();
         for other in others {
-            if self.links[other].as_ref().is_some_and(Link::is_open) {
+            if self.links[other].as_ref().is_some_and(TcpLink::is_open) {
                 self.attend(other, EventFlags::IN);
             }
         }
@@ -320,8 +320,8 @@ impl TcpTransport {
     }
 
     /// Puts the peer's own call, or one to its next address, in place of a call that has failed.
-    fn replace(&mut self, link: Link) -> Result<(), TransportError> {
-        let Link { who, writer, calls, rival, socket, .. } = link;
+    fn replace(&mut self, link: TcpLink) -> Result<(), TransportError> {
+        let TcpLink { who, writer, calls, rival, socket, .. } = link;
         if let Some(rival) = rival {
             self.open(who, *rival, writer);
             return Ok(());

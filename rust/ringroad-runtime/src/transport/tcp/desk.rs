@@ -1,11 +1,12 @@
 //! What is known of messages: receives and messages that wait for each other, and what each peer may send.
 //!
-//! A peer may have sent eager messages of [`Limits::window`] bytes in all that no receive has taken up, with [`COST`] for each
-//! of them. The receiver grants more as it takes them up. A sender that has used this up only announces further messages, so
-//! that memory for what comes unexpected is bounded, whatever the ranks do.
+//! A peer may have sent eager messages of [`ArrivalLimits::window`] bytes in all that no receive has taken up, with
+//! [`COST`] for each of them. The receiver grants more as it takes them up. A sender that has used this up only announces
+//! further messages, so that memory for what comes unexpected is bounded, whatever the ranks do.
 //!
 //! Receives may take up messages in any order, so that an announcement cannot wait for earlier ones. The receiver keeps it,
-//! which costs it less than its sender; whoever announces more than [`Limits::announced`] is not believed any more.
+//! which costs it less than its sender; whoever announces more than [`ArrivalLimits::announced`] is not believed any
+//! more.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ use super::slab::Slab;
 use crate::transport::buffer::Region;
 use crate::transport::matching::Matching;
 use crate::transport::notice;
-use crate::transport::{Event, Failure, Kind, Lack, RequestId, Subject, Tag, Unclaimed};
+use crate::transport::{Event, Failure, Lack, MessageKind, RequestId, Subject, Tag, Unclaimed};
 
 /// What every eager message costs besides its bytes: about the memory that it takes.
 pub(super) const COST: usize = 128;
@@ -25,7 +26,7 @@ pub(super) const PART: usize = 128 << 10;
 
 /// How much may come before it is wanted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct ArrivalLimits {
     /// The most bytes of an eager message.
     pub eager: usize,
     /// The most bytes of eager messages from one peer that no receive has taken up.
@@ -34,11 +35,11 @@ pub(super) struct Limits {
     pub announced: usize,
 }
 
-impl Limits {
+impl ArrivalLimits {
     /// For groups of so many ranks, any of which may send.
-    pub fn new(ranks: usize) -> Limits {
+    pub fn new(ranks: usize) -> ArrivalLimits {
         let window = ((128 << 20) / ranks.max(1)).clamp(256 << 10, 4 << 20);
-        Limits { eager: (window / 4).min(512 << 10), window, announced: 1 << 22 }
+        ArrivalLimits { eager: (window / 4).min(512 << 10), window, announced: 1 << 22 }
     }
 }
 
@@ -118,13 +119,13 @@ pub(super) enum Consequence {
     },
 }
 
-struct Wanted {
+struct TcpReceive {
     tag: u64,
     target: Region,
     request: RequestId,
 }
 
-impl Wanted {
+impl TcpReceive {
     /// The memory for a message of so many bytes, which fits.
     fn room(self, bytes: usize) -> Target {
         Target { region: self.target.part(0..bytes), request: self.request, expected: self.target.len() }
@@ -132,14 +133,14 @@ impl Wanted {
 }
 
 /// A message that no receive has taken up.
-pub(super) struct Message {
+pub(super) struct ArrivedMessage {
     tag: u64,
     bytes: usize,
-    state: Came,
+    state: ArrivalState,
 }
 
 /// How much of a message has come.
-enum Came {
+enum ArrivalState {
     Whole(Region),
     /// It is coming by this connection.
     Partly(usize),
@@ -182,7 +183,7 @@ pub(super) struct Leaving {
 
 /// One peer.
 #[derive(Default)]
-pub(super) struct Peer {
+pub(super) struct TcpPeer {
     /// Why it is lost, if it is.
     pub failed: Option<String>,
     /// The connections to it, by device and stream.
@@ -203,10 +204,10 @@ pub(super) struct Peer {
 }
 
 pub(super) struct Desk {
-    limits: Limits,
-    pub peers: Vec<Peer>,
+    limits: ArrivalLimits,
+    pub peers: Vec<TcpPeer>,
     /// By device.
-    matching: Vec<Matching<Message, Wanted>>,
+    matching: Vec<Matching<ArrivedMessage, TcpReceive>>,
     pub events: Vec<Event>,
     /// The connections that may have something to write.
     pub touched: Vec<usize>,
@@ -214,15 +215,15 @@ pub(super) struct Desk {
 
 impl Desk {
     pub fn new(ranks: usize, devices: usize, streams: usize) -> Desk {
-        Desk::with_limits(Limits::new(ranks), ranks, devices, streams)
+        Desk::with_limits(ArrivalLimits::new(ranks), ranks, devices, streams)
     }
 
-    pub fn with_limits(limits: Limits, ranks: usize, devices: usize, streams: usize) -> Desk {
-        let peer = || Peer {
+    pub fn with_limits(limits: ArrivalLimits, ranks: usize, devices: usize, streams: usize) -> Desk {
+        let peer = || TcpPeer {
             credit: limits.window,
             links: vec![None; devices * streams],
             queues: (0..devices).map(|_| VecDeque::new()).collect(),
-            ..Peer::default()
+            ..TcpPeer::default()
         };
         Desk {
             limits,
@@ -248,18 +249,18 @@ impl Desk {
     /// Posts a receive of a message that arrives at `device`.
     pub fn receive(&mut self, device: usize, tag: Tag, target: Region, request: RequestId) -> Taken {
         let (packed, peer) = (tag.pack(), tag.source);
-        let wanted = Wanted { tag: packed, target, request };
+        let wanted = TcpReceive { tag: packed, target, request };
         let Some(message) = self.matching[device].take_message(packed & Tag::MATCH) else {
             self.matching[device].keep_wanted(packed & Tag::MATCH, wanted);
             return Taken::Wait;
         };
         let fits = self.fits(message.tag, message.bytes, &wanted);
         match message.state {
-            Came::Announced { .. } => self.peers[peer].waiting -= 1,
+            ArrivalState::Announced { .. } => self.peers[peer].waiting -= 1,
             _ => self.take_up(peer, device, message.bytes),
         }
         match message.state {
-            Came::Whole(region) if fits => {
+            ArrivalState::Whole(region) if fits => {
                 let target = wanted.room(message.bytes);
                 // SAFETY: the message has come whole into memory of our own, and the poster leaves the target alone until
                 // the receive has ended.
@@ -270,13 +271,15 @@ impl Desk {
                 self.events.push(target.ended());
                 Taken::Wait
             }
-            Came::Whole(_) => Taken::Wait,
-            Came::Partly(link) if fits => Taken::Redirect(link, Sink::Target(wanted.room(message.bytes))),
-            Came::Partly(link) => Taken::Redirect(link, Sink::Nowhere),
-            Came::Announced { link, send } if fits => {
+            ArrivalState::Whole(_) => Taken::Wait,
+            ArrivalState::Partly(link) if fits => {
+                Taken::Redirect(link, Sink::Target(wanted.room(message.bytes)))
+            }
+            ArrivalState::Partly(link) => Taken::Redirect(link, Sink::Nowhere),
+            ArrivalState::Announced { link, send } if fits => {
                 Taken::Answer(link, self.accept(peer, send, wanted.room(message.bytes)))
             }
-            Came::Announced { link, send } => Taken::Answer(link, Frame::Decline { send }),
+            ArrivalState::Announced { link, send } => Taken::Answer(link, Frame::Decline { send }),
         }
     }
 
@@ -284,7 +287,7 @@ impl Desk {
     pub fn has_come(&mut self, device: usize, tag: Tag) -> bool {
         self.matching[device]
             .first(tag.pack() & Tag::MATCH)
-            .is_some_and(|message| matches!(message.state, Came::Whole(_)))
+            .is_some_and(|message| matches!(message.state, ArrivalState::Whole(_)))
     }
 
     /// The tag of a message of this call that no receive has taken up.
@@ -371,7 +374,7 @@ impl Desk {
         let key = tag & Tag::MATCH;
         let Some(wanted) = self.matching[who.device].take_wanted(key) else {
             let Some(region) = self.room(who.peer, bytes) else { return Ok(Sink::Nowhere) };
-            let message = Message { tag, bytes, state: Came::Partly(who.link) };
+            let message = ArrivedMessage { tag, bytes, state: ArrivalState::Partly(who.link) };
             self.matching[who.device].keep_message(tag, message);
             return Ok(Sink::Unexpected { region, key });
         };
@@ -399,8 +402,8 @@ impl Desk {
                 ));
             }
             *waiting += 1;
-            let state = Came::Announced { link: who.link, send };
-            matching.keep_message(tag, Message { tag, bytes, state });
+            let state = ArrivalState::Announced { link: who.link, send };
+            matching.keep_message(tag, ArrivedMessage { tag, bytes, state });
             return Ok(Consequence::Nothing);
         };
         Ok(Consequence::Answer(match self.fits(tag, bytes, &wanted) {
@@ -410,9 +413,9 @@ impl Desk {
     }
 
     /// Whether the message is the one that is wanted. If not, the receive ends with an error.
-    fn fits(&mut self, tag: u64, bytes: usize, wanted: &Wanted) -> bool {
+    fn fits(&mut self, tag: u64, bytes: usize, wanted: &TcpReceive) -> bool {
         let (found, expected) = (Tag::unpack(tag), wanted.target.len());
-        let is_shorter = bytes < expected && found.kind == Kind::PointToPoint;
+        let is_shorter = bytes < expected && found.kind == MessageKind::PointToPoint;
         let failure = if tag != wanted.tag {
             Failure::Check { found, bytes: Some(bytes) }
         } else if bytes != expected && !is_shorter {
@@ -434,10 +437,9 @@ impl Desk {
         match place {
             Sink::Target(target) => self.events.push(target.ended()),
             Sink::Unexpected { region, key } => {
-                let is_it =
-                    |message: &Message| matches!(message.state, Came::Partly(link) if link == who.link);
+                let is_it = |message: &ArrivedMessage| matches!(message.state, ArrivalState::Partly(link) if link == who.link);
                 if let Some(message) = self.matching[who.device].find_last(key, is_it) {
-                    message.state = Came::Whole(region);
+                    message.state = ArrivalState::Whole(region);
                 }
             }
             Sink::Part { region, receive } => {
@@ -483,7 +485,7 @@ impl Desk {
     /// The next part of an accepted message that can leave by this connection, and the number of the message, for
     /// [`Desk::part_left`]. Messages leave in the order in which they were accepted.
     pub fn next_part(&mut self, who: Who) -> Option<(Frame, Region, u32)> {
-        let Peer { queues, leaving, .. } = &mut self.peers[who.peer];
+        let TcpPeer { queues, leaving, .. } = &mut self.peers[who.peer];
         let send = queues[who.device].pop_front()?;
         let message = leaving.get_mut(send)?;
         let (start, end) = (message.given, (message.given + PART).min(message.source.len()));
@@ -516,7 +518,7 @@ impl Desk {
 
 fn check_source(who: Who, tag: u64) -> Result<(), String> {
     let Tag { source, kind, .. } = Tag::unpack(tag);
-    if source == who.peer && kind != Kind::Control {
+    if source == who.peer && kind != MessageKind::Control {
         return Ok(());
     }
     Err(format!("it has sent a message with the tag {tag:x}, which is none of its own"))

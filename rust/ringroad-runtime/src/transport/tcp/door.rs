@@ -19,14 +19,14 @@ const STRANGERS: usize = 128;
 const ANSWERED: usize = 1024;
 
 /// A message of a fixed length, as far as it has come.
-pub(super) struct Incoming<const N: usize> {
+pub(super) struct PartialMessage<const N: usize> {
     bytes: [u8; N],
     came: usize,
 }
 
-impl<const N: usize> Incoming<N> {
-    pub fn new() -> Incoming<N> {
-        Incoming { bytes: [0; N], came: 0 }
+impl<const N: usize> PartialMessage<N> {
+    pub fn new() -> PartialMessage<N> {
+        PartialMessage { bytes: [0; N], came: 0 }
     }
 
     /// Reads what has come, and no more than the message. Returns it once it is whole; an error if no more will come.
@@ -56,16 +56,16 @@ pub(super) fn write_whole(socket: &OwnedFd, message: &[u8]) -> Result<(), String
     }
 }
 
-enum Stage {
-    First(Incoming<FIRST>),
-    Third(Box<Answered>, Incoming<THIRD>),
+enum GuestStage {
+    First(PartialMessage<FIRST>),
+    Third(Box<Answered>, PartialMessage<THIRD>),
     /// It is another user's, and may look whose door this is.
     Refused,
 }
 
 struct Guest {
     socket: OwnedFd,
-    stage: Stage,
+    stage: GuestStage,
 }
 
 /// A caller who belongs to the group.
@@ -89,19 +89,19 @@ impl Guests {
         let (mut strangers, mut answered) = (0, 0);
         for guest in self.all.values() {
             match guest.stage {
-                Stage::First(_) => strangers += 1,
-                Stage::Third(..) | Stage::Refused => answered += 1,
+                GuestStage::First(_) => strangers += 1,
+                GuestStage::Third(..) | GuestStage::Refused => answered += 1,
             }
         }
         let is_over = |guest: &Guest| match guest.stage {
-            Stage::First(_) => strangers >= STRANGERS,
-            Stage::Third(..) | Stage::Refused => answered >= ANSWERED,
+            GuestStage::First(_) => strangers >= STRANGERS,
+            GuestStage::Third(..) | GuestStage::Refused => answered >= ANSWERED,
         };
         if let Some(oldest) = self.all.iter().find(|(_, guest)| is_over(guest)).map(|(number, _)| *number) {
             self.all.remove(&oldest);
         }
         self.next += 1;
-        let guest = Guest { socket, stage: Stage::First(Incoming::new()) };
+        let guest = Guest { socket, stage: GuestStage::First(PartialMessage::new()) };
         (self.next, &self.all.entry(self.next).or_insert(guest).socket)
     }
 
@@ -115,23 +115,23 @@ impl Guests {
     ) -> Option<Admitted> {
         let mut guest = self.all.remove(&number)?;
         match guest.stage {
-            Stage::First(ref mut message) => {
+            GuestStage::First(ref mut message) => {
                 if let Some(message) = message.read(&guest.socket).ok()? {
                     if !key.is_sealed && stranger(&guest.socket).ok()?.is_some() {
                         write_whole(&guest.socket, &[0; SECOND]).ok()?;
-                        self.all.insert(number, Guest { stage: Stage::Refused, ..guest });
+                        self.all.insert(number, Guest { stage: GuestStage::Refused, ..guest });
                         return None;
                     }
                     let (answered, answer) = Answered::new(key, message, is_meant)?;
                     let answer: [u8; SECOND] = answer;
                     write_whole(&guest.socket, &answer).ok()?;
-                    guest.stage = Stage::Third(Box::new(answered), Incoming::new());
+                    guest.stage = GuestStage::Third(Box::new(answered), PartialMessage::new());
                 }
                 self.all.insert(number, guest);
                 None
             }
-            Stage::Refused => None,
-            Stage::Third(answered, mut message) => match message.read(&guest.socket).ok()?.copied() {
+            GuestStage::Refused => None,
+            GuestStage::Third(answered, mut message) => match message.read(&guest.socket).ok()?.copied() {
                 Some(message) => {
                     let hello = answered.hello;
                     let session = answered.finish(&message)?;
@@ -140,7 +140,7 @@ impl Guests {
                     Some(Admitted { socket: guest.socket, hello, session, from })
                 }
                 None => {
-                    guest.stage = Stage::Third(answered, message);
+                    guest.stage = GuestStage::Third(answered, message);
                     self.all.insert(number, guest);
                     None
                 }

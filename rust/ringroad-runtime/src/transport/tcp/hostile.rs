@@ -7,21 +7,21 @@
 
 use std::sync::OnceLock;
 
-use super::desk::{Desk, Limits, Taken, Who, COST};
+use super::desk::{ArrivalLimits, Desk, Taken, Who, COST};
 use super::frame::{check, Frame, HEADER};
 use super::handshake::Session;
 use super::reader::Reader;
 use crate::transport::buffer::Region;
-use crate::transport::{Event, Kind, Tag};
+use crate::transport::{Event, MessageKind, Tag};
 
 const KEY: u64 = 7;
 /// Small, so that short inputs reach them; what leaves takes several parts.
-const LIMITS: Limits = Limits { eager: 64, window: 1024, announced: 4 };
+const LIMITS: ArrivalLimits = ArrivalLimits { eager: 64, window: 1024, announced: 4 };
 /// The longest receive.
 const LONG: usize = 200;
 
 fn tag(source: usize, message: u32) -> Tag {
-    Tag { source, kind: Kind::PointToPoint, sequence: 0, message, check: 0 }
+    Tag { source, kind: MessageKind::PointToPoint, sequence: 0, message, check: 0 }
 }
 
 struct Stream {
@@ -170,7 +170,7 @@ mod tests {
     /// A rank without memory for what a peer sends does not blame the peer.
     #[test]
     fn memory_for_messages_may_be_lacking() {
-        let limits = Limits { eager: 1 << 60, window: 1 << 61, announced: 4 };
+        let limits = ArrivalLimits { eager: 1 << 60, window: 1 << 61, announced: 4 };
         let mut desk = Desk::with_limits(limits, 2, 1, 1);
         let who = Who { link: 0, peer: 1, device: 0, stream: 0 };
         let frame = Frame::Eager { tag: tag(1, 0).pack(), bytes: 1 << 60 };

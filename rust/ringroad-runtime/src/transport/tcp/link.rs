@@ -9,13 +9,13 @@ use rustix::event::epoll::EventFlags;
 use rustix::net::getsockname;
 
 use super::desk::{Desk, Who};
-use super::door::{write_whole, Admitted, Incoming};
+use super::door::{write_whole, Admitted, PartialMessage};
 use super::frame::Frame;
 use super::handshake::{Caller, GroupKey, Hello, SECOND};
 use super::places::device_of;
-use super::reader::{Outcome, Reader};
+use super::reader::{ReadOutcome, Reader};
 use super::socket;
-use super::writer::Writer;
+use super::writer::FrameWriter;
 use crate::error::{is_shortage, refused};
 use crate::os::owner::{other_user, stranger};
 use crate::os::tcp_info::TcpInfo;
@@ -29,25 +29,25 @@ const STRANGER: &str =
 const CALL: Duration = Duration::from_secs(3);
 
 /// How a connection stands.
-enum Stage {
+enum LinkStage {
     /// The other host has not answered.
     Calling(Instant),
     /// The peer has not answered.
-    Greeting(Option<Caller>, Incoming<SECOND>),
+    Greeting(Option<Caller>, PartialMessage<SECOND>),
     Open(Box<Reader>),
 }
 
-pub(super) struct Link {
+pub(super) struct TcpLink {
     pub who: Who,
     pub socket: OwnedFd,
-    stage: Stage,
-    pub writer: Writer,
+    stage: LinkStage,
+    pub writer: FrameWriter,
     /// What the kernel is asked to tell.
     pub told: EventFlags,
     /// The other end.
     pub remote: Option<SocketAddr>,
     /// How this rank has called, if it has.
-    pub calls: Calls,
+    pub calls: ConnectAttempts,
     /// Whether the other host was silent when it was last looked at.
     pub was_silent: bool,
     /// A call of the peer, which counts if this one fails. Kept until the peer has taken this one.
@@ -56,36 +56,41 @@ pub(super) struct Link {
 
 /// The calls to a peer that are meant to make one connection.
 #[derive(Default)]
-pub(super) struct Calls {
+pub(super) struct ConnectAttempts {
     /// How many of its addresses have been tried.
     pub tries: usize,
     /// What this rank lacked for one of them in the last round.
     pub lack: Option<String>,
 }
 
-impl Link {
+impl TcpLink {
     /// A call to a peer, by a socket that is being connected to this address.
-    pub fn call(who: Who, socket: OwnedFd, address: SocketAddr, unsent: Option<usize>) -> io::Result<Link> {
-        Link::new(who, socket, Stage::Calling(Instant::now()), Some(address), unsent)
+    pub fn call(
+        who: Who,
+        socket: OwnedFd,
+        address: SocketAddr,
+        unsent: Option<usize>,
+    ) -> io::Result<TcpLink> {
+        TcpLink::new(who, socket, LinkStage::Calling(Instant::now()), Some(address), unsent)
     }
 
     fn new(
         who: Who,
         socket: OwnedFd,
-        stage: Stage,
+        stage: LinkStage,
         remote: Option<SocketAddr>,
         unsent: Option<usize>,
-    ) -> io::Result<Link> {
+    ) -> io::Result<TcpLink> {
         socket::prepare(&socket, unsent)?;
-        let (writer, told) = (Writer::default(), EventFlags::empty());
-        Ok(Link {
+        let (writer, told) = (FrameWriter::default(), EventFlags::empty());
+        Ok(TcpLink {
             who,
             socket,
             stage,
             writer,
             told,
             remote,
-            calls: Calls::default(),
+            calls: ConnectAttempts::default(),
             was_silent: false,
             rival: None,
         })
@@ -96,12 +101,12 @@ impl Link {
         who: Who,
         admitted: Admitted,
         unsent: Option<usize>,
-        mut writer: Writer,
-    ) -> io::Result<Link> {
+        mut writer: FrameWriter,
+    ) -> io::Result<TcpLink> {
         let Admitted { socket, session, from, .. } = admitted;
         writer.begin(&session);
-        let stage = Stage::Open(Box::new(Reader::new(&session, true)));
-        Ok(Link { writer, ..Link::new(who, socket, stage, from, unsent)? })
+        let stage = LinkStage::Open(Box::new(Reader::new(&session, true)));
+        Ok(TcpLink { writer, ..TcpLink::new(who, socket, stage, from, unsent)? })
     }
 
     /// Tells a caller that its call has been taken.
@@ -111,7 +116,7 @@ impl Link {
 
     /// Whether this rank may write to the peer.
     pub fn is_open(&self) -> bool {
-        matches!(&self.stage, Stage::Open(reader) if reader.is_welcome)
+        matches!(&self.stage, LinkStage::Open(reader) if reader.is_welcome)
     }
 
     /// Whether this rank has called.
@@ -121,8 +126,8 @@ impl Link {
 
     /// Writes nothing more, and lets the peer see that.
     pub fn hang_up(&mut self) {
-        self.writer = Writer::default();
-        if let Stage::Open(reader) = &mut self.stage {
+        self.writer = FrameWriter::default();
+        if let LinkStage::Open(reader) = &mut self.stage {
             reader.is_welcome = false;
         }
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
@@ -145,18 +150,18 @@ impl Link {
         hello: Hello,
         desk: &mut Desk,
         scratch: &mut [u8],
-    ) -> Result<Outcome, String> {
+    ) -> Result<ReadOutcome, String> {
         match &mut self.stage {
-            Stage::Calling(_) => {
+            LinkStage::Calling(_) => {
                 socket::error(&self.socket).map_err(|error| error.to_string())?;
                 let (caller, message) = Caller::new(key, hello).map_err(|error| error.to_string())?;
                 write_whole(&self.socket, &message)?;
-                self.stage = Stage::Greeting(Some(caller), Incoming::new());
-                Ok(Outcome::Open(true))
+                self.stage = LinkStage::Greeting(Some(caller), PartialMessage::new());
+                Ok(ReadOutcome::Open(true))
             }
-            Stage::Greeting(caller, message) => {
+            LinkStage::Greeting(caller, message) => {
                 let message = message.read(&self.socket).map_err(|reason| format!("{reason}; {STRANGER}"))?;
-                let Some(message) = message else { return Ok(Outcome::Open(false)) };
+                let Some(message) = message else { return Ok(ReadOutcome::Open(false)) };
                 let finished = caller.take().and_then(|caller| caller.finish(message));
                 // It has taken the connection by now, so that the kernel knows whose it is.
                 let other = match (key.is_sealed, &finished) {
@@ -173,12 +178,12 @@ impl Link {
                 let (session, message) = finished.ok_or(STRANGER)?;
                 write_whole(&self.socket, &message)?;
                 self.writer.begin(&session);
-                self.stage = Stage::Open(Box::new(Reader::new(&session, hello.from < hello.to)));
-                Ok(Outcome::Open(true))
+                self.stage = LinkStage::Open(Box::new(Reader::new(&session, hello.from < hello.to)));
+                Ok(ReadOutcome::Open(true))
             }
-            Stage::Open(reader) => {
+            LinkStage::Open(reader) => {
                 let outcome = reader.read(&self.socket, self.who, desk, scratch)?;
-                if outcome == Outcome::Open(true) {
+                if outcome == ReadOutcome::Open(true) {
                     self.rival = None;
                 }
                 for frame in reader.answers.drain(..) {
@@ -200,8 +205,8 @@ impl Link {
     /// What the kernel has to tell of this connection.
     pub fn wanted(&self) -> EventFlags {
         match self.stage {
-            Stage::Calling(_) => EventFlags::OUT,
-            Stage::Open(_) if self.writer.is_blocked => EventFlags::IN | EventFlags::OUT,
+            LinkStage::Calling(_) => EventFlags::OUT,
+            LinkStage::Open(_) if self.writer.is_blocked => EventFlags::IN | EventFlags::OUT,
             _ => EventFlags::IN,
         }
     }
@@ -209,20 +214,20 @@ impl Link {
     /// What is being read, once it is open.
     pub fn reader(&mut self) -> Option<&mut Reader> {
         match &mut self.stage {
-            Stage::Open(reader) => Some(reader),
+            LinkStage::Open(reader) => Some(reader),
             _ => None,
         }
     }
 
     /// Whether the other host has not answered this call. It may have while this rank did not look.
     pub fn is_late(&self, now: Instant) -> bool {
-        matches!(self.stage, Stage::Calling(since) if now - since > CALL)
+        matches!(self.stage, LinkStage::Calling(since) if now - since > CALL)
             && TcpInfo::of_socket(&self.socket).is_some_and(|info| info.is_calling())
     }
 
     /// Whether the other host of a connection owes an answer and gives none.
     pub fn is_silent(&self) -> bool {
-        !matches!(self.stage, Stage::Calling(_))
+        !matches!(self.stage, LinkStage::Calling(_))
             && TcpInfo::of_socket(&self.socket).is_some_and(|info| info.is_silent())
     }
 }

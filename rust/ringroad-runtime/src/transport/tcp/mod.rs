@@ -52,20 +52,20 @@ use self::desk::{Desk, Taken};
 use self::door::Guests;
 use self::frame::Frame;
 use self::handshake::GroupKey;
-use self::link::Link;
-use self::places::Device;
+use self::link::TcpLink;
+use self::places::TcpDevice;
 use self::reader::SCRATCH;
 use super::events::EventWait;
-use super::forks::Watched;
+use super::forks::ForkGuard;
 use super::routed::Routed;
 use super::shared::SharedMemory;
-use super::wiring::Wiring;
+use super::wiring::DeviceWiring;
 use super::{
-    Carrier, Connection, Description, Event, LocalMemory, Opening, Posted, RequestId, Subject, Tag,
+    Carrier, CountedConnection, Description, Event, LocalMemory, Opening, Posted, RequestId, Subject, Tag,
     Transport, TransportError, Unclaimed, Wait,
 };
 use crate::config::{Secret, MOST_STREAMS};
-use crate::os::ports::Ports;
+use crate::os::ports::PortRange;
 use crate::transport::buffer::Region;
 
 const NAME: &str = "tcp";
@@ -96,7 +96,7 @@ pub struct TcpSettings {
     /// ports are served alike.
     pub ports: Vec<String>,
     /// The first and the last port to listen at.
-    pub range: Ports,
+    pub range: PortRange,
     /// How many bytes a connection takes before it can send them.
     pub send_buffer: Option<usize>,
     /// How many connections carry the messages between two ranks by one device; `None`: as many as suit (`accounts`).
@@ -112,14 +112,14 @@ pub struct TcpTransport {
     rank: Rank,
     settings: TcpSettings,
     poll: OwnedFd,
-    devices: Vec<Device>,
+    devices: Vec<TcpDevice>,
     published: Vec<Vec<u8>>,
     /// The addresses of all ranks, by rank and device.
     addresses: Vec<Vec<Vec<SocketAddr>>>,
-    wiring: Wiring,
+    wiring: DeviceWiring,
     key: GroupKey,
     /// By number; numbers are not used again.
-    links: Vec<Option<Link>>,
+    links: Vec<Option<TcpLink>>,
     guests: Guests,
     desk: Desk,
     waiter: Arc<EventWait>,
@@ -129,7 +129,7 @@ pub struct TcpTransport {
     moved: bool,
     is_closed: bool,
     /// Dropped last: until then, children close these sockets.
-    _watched: Watched,
+    _watched: ForkGuard,
 }
 
 /// Opens it as the settings say.
@@ -156,14 +156,14 @@ impl TcpTransport {
         settings: TcpSettings,
         others: Vec<OwnedFd>,
     ) -> Result<TcpTransport, TransportError> {
-        let devices: Result<Vec<Device>, String> = match &settings.ports[..] {
-            [] => Device::open(&settings.devices, settings.range).map(|device| vec![device]),
+        let devices: Result<Vec<TcpDevice>, String> = match &settings.ports[..] {
+            [] => TcpDevice::open(&settings.devices, settings.range).map(|device| vec![device]),
             names => {
-                names.iter().map(|name| Device::open(std::slice::from_ref(name), settings.range)).collect()
+                names.iter().map(|name| TcpDevice::open(std::slice::from_ref(name), settings.range)).collect()
             }
         };
         let devices = devices.map_err(error)?;
-        let published = devices.iter().map(Device::address).collect::<Result<_, _>>().map_err(error)?;
+        let published = devices.iter().map(TcpDevice::address).collect::<Result<_, _>>().map_err(error)?;
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| error(format!("epoll: {e}")))?;
         for (number, (socket, _)) in devices.iter().flat_map(|device| &device.doors).enumerate() {
             add(&poll, socket, DOOR | number as u64, EventFlags::IN).map_err(error)?;
@@ -176,12 +176,12 @@ impl TcpTransport {
             desk: Desk::new(size, devices.len(), MOST_STREAMS),
             key: GroupKey::new(settings.secret.as_deref(), []),
             settings,
-            _watched: Watched::new(poll.as_raw_fd(), false),
+            _watched: ForkGuard::new(poll.as_raw_fd(), false),
             poll,
             devices,
             published,
             addresses: Vec::new(),
-            wiring: Wiring::default(),
+            wiring: DeviceWiring::default(),
             links: Vec::new(),
             guests: Guests::default(),
             waiter,
@@ -241,7 +241,7 @@ impl Carrier for TcpTransport {
         self.addresses = published.iter().enumerate().map(read).collect::<Result<_, _>>()?;
         let parts = published.iter().flatten().map(Vec::as_slice);
         self.key = GroupKey::new(self.settings.secret.as_deref(), parts);
-        self.wiring = Wiring::new(topology, self.rank, devices);
+        self.wiring = DeviceWiring::new(topology, self.rank, devices);
         Ok(())
     }
 
@@ -322,7 +322,7 @@ impl Transport for TcpTransport {
             Taken::Whole => return Ok(Posted::Complete),
             Taken::Wait => return Ok(Posted::Pending),
             Taken::Redirect(number, place) => {
-                if let Some(reader) = self.links[number].as_mut().and_then(Link::reader) {
+                if let Some(reader) = self.links[number].as_mut().and_then(TcpLink::reader) {
                     reader.redirect(place);
                     return Ok(Posted::Pending);
                 }
@@ -381,7 +381,7 @@ impl Transport for TcpTransport {
         self.desk.first_of(subject)
     }
 
-    fn connections(&self) -> Vec<Connection> {
+    fn connections(&self) -> Vec<CountedConnection> {
         self.accounts()
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use super::socket;
 use crate::error::refused;
-use crate::os::ports::Ports;
+use crate::os::ports::PortRange;
 use crate::os::random::secret;
 use crate::transport::ucx;
 
@@ -16,7 +16,7 @@ const NONCE: usize = 16;
 const MAX_ADDRESSES: usize = 32;
 
 /// The connections of some ports: those by one network device, or by any.
-pub(super) struct Device {
+pub(super) struct TcpDevice {
     /// Its name, if it has one.
     pub name: Option<String>,
     /// What listens, and where.
@@ -52,9 +52,9 @@ pub(super) fn device_of(address: IpAddr) -> Option<String> {
     addresses().into_iter().find(|one| one.address == address).map(|one| one.device)
 }
 
-impl Device {
+impl TcpDevice {
     /// Listens at all addresses of these devices, or, if none is named, at all addresses of the machine.
-    pub fn open(names: &[String], ports: Ports) -> Result<Device, String> {
+    pub fn open(names: &[String], ports: PortRange) -> Result<TcpDevice, String> {
         let all = addresses();
         let given = names;
         // UCX counts the ports of a device, which others do not have.
@@ -93,7 +93,7 @@ impl Device {
         // An address may be given up at any time; one that works is enough.
         match (doors.is_empty(), failed.into_iter().find_map(Result::err)) {
             (true, error) => Err(error.unwrap_or_else(|| "this machine has no network address".to_owned())),
-            (false, _) => Ok(Device { name, doors: doors.into_iter().flatten().collect() }),
+            (false, _) => Ok(TcpDevice { name, doors: doors.into_iter().flatten().collect() }),
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_is_told_is_understood() {
-        let device = Device::open(&["lo".to_owned()], None).unwrap();
+        let device = TcpDevice::open(&["lo".to_owned()], None).unwrap();
         assert_eq!(device.name.as_deref(), Some("lo"));
         let told = read(&device.address().unwrap()).unwrap();
         assert!(told.contains(&device.doors[0].1) && told[0].ip().is_loopback(), "{told:?}");
@@ -132,25 +132,25 @@ mod tests {
     #[test]
     fn unknown_devices_are_named() {
         for name in ["nonesuch0", "all", ""] {
-            let error = Device::open(&["lo".to_owned(), name.to_owned()], None).err().unwrap();
+            let error = TcpDevice::open(&["lo".to_owned(), name.to_owned()], None).err().unwrap();
             assert!(error.contains(&format!("names {name:?}")) && error.contains("lo"), "{error}");
         }
     }
 
     #[test]
     fn rdma_devices_need_ucx() {
-        let error = Device::open(&["mlx5_0:1".to_owned()], None).err().unwrap();
+        let error = TcpDevice::open(&["mlx5_0:1".to_owned()], None).err().unwrap();
         assert!(error.contains("\"mlx5_0:1\", the name of an RDMA") && error.contains("=ucx"), "{error}");
     }
 
     #[test]
     fn ports_are_those_that_are_permitted() {
-        let first = Device::open(&["lo".to_owned()], None).unwrap().doors[0].1.port();
+        let first = TcpDevice::open(&["lo".to_owned()], None).unwrap().doors[0].1.port();
         let lo = ["lo".to_owned()];
         let range = Some((first, first));
-        let device = Device::open(&lo, range).unwrap();
+        let device = TcpDevice::open(&lo, range).unwrap();
         assert!(device.doors.iter().all(|(_, address)| address.port() == first));
-        let error = Device::open(&lo, range).err().unwrap();
+        let error = TcpDevice::open(&lo, range).err().unwrap();
         assert!(error.contains("cannot listen at 127.0.0.1, by RINGROAD_TCP_PORTS="), "{error}");
     }
 

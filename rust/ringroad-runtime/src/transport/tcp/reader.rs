@@ -17,14 +17,14 @@ const TURN: usize = 2 << 20;
 
 /// How reading ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ReadOutcome {
     /// Nothing more is there now. Whether anything was.
     Open(bool),
     /// The peer has closed the connection.
     Ended,
 }
 
-struct Body {
+struct MessageBody {
     place: Sink,
     bytes: usize,
     came: usize,
@@ -35,7 +35,7 @@ pub(super) struct Reader {
     header: [u8; HEADER],
     /// How many bytes of the next header have come.
     came: usize,
-    body: Option<Body>,
+    body: Option<MessageBody>,
     opener: Option<Opener>,
     /// What the peer is to be answered.
     pub answers: Vec<Frame>,
@@ -69,7 +69,7 @@ impl Reader {
         who: Who,
         desk: &mut Desk,
         scratch: &mut [u8],
-    ) -> Result<Outcome, String> {
+    ) -> Result<ReadOutcome, String> {
         let mut read = 0;
         loop {
             let (room, count) = match self.opener.take() {
@@ -83,13 +83,13 @@ impl Reader {
                 }
             };
             match count {
-                None => return Ok(Outcome::Open(read > 0)),
-                Some(0) => return Ok(Outcome::Ended),
+                None => return Ok(ReadOutcome::Open(read > 0)),
+                Some(0) => return Ok(ReadOutcome::Ended),
                 Some(count) => read += count,
             }
             // Less than there is room for: the kernel has no more now, and will say when it has.
             if count.is_some_and(|count| count < room) || read >= TURN {
-                return Ok(Outcome::Open(true));
+                return Ok(ReadOutcome::Open(true));
             }
         }
     }
@@ -175,7 +175,7 @@ impl Reader {
         let frame = frame.ok_or("it has sent an invalid header")?;
         match desk.heard(who, frame)? {
             Consequence::Body(place) if frame.body() == 0 => desk.came(who, place),
-            Consequence::Body(place) => self.body = Some(Body { place, bytes: frame.body(), came: 0 }),
+            Consequence::Body(place) => self.body = Some(MessageBody { place, bytes: frame.body(), came: 0 }),
             Consequence::Answer(frame) => self.answers.push(frame),
             Consequence::Opens => self.is_welcome = true,
             Consequence::Leaves { aborted } => self.goodbye = Some(aborted),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::frame::Frame;
-use super::link::Link;
+use super::link::TcpLink;
 use super::{socket, TcpTransport};
 use crate::transport::buffer::Region;
 use crate::transport::Wait;
@@ -78,7 +78,7 @@ impl TcpTransport {
     fn end(&mut self) {
         self.is_closed = true;
         // What has come and was not read would make the kernel drop what has not arrived there.
-        let all: Vec<Link> = self.links.drain(..).flatten().collect();
+        let all: Vec<TcpLink> = self.links.drain(..).flatten().collect();
         for link in &all {
             let _ = rustix::net::shutdown(&link.socket, rustix::net::Shutdown::Write);
         }

@@ -10,7 +10,7 @@ use libc::{c_int, c_void, iovec};
 use rustix::io::Errno;
 use rustix::net::{self, sockopt, AddressFamily, SocketFlags, SocketType};
 
-use crate::os::ports::{bind, Ports};
+use crate::os::ports::{bind, PortRange};
 
 /// How many connections may wait to be accepted, if the system allows so many.
 const BACKLOG: i32 = 4096;
@@ -22,7 +22,7 @@ const KEEP_ALIVES: u32 = 30;
 const UNSENT: usize = 256 << 10;
 
 /// A socket that listens at `address`, at one of `ports` or any.
-pub(super) fn listen(address: IpAddr, ports: Ports) -> io::Result<(OwnedFd, SocketAddr)> {
+pub(super) fn listen(address: IpAddr, ports: PortRange) -> io::Result<(OwnedFd, SocketAddr)> {
     bind(address, ports, listen_at)
 }
 

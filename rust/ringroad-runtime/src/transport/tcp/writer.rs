@@ -26,7 +26,7 @@ const HEADERS: usize = 16;
 const TURN: usize = 2 << 20;
 
 /// What has to be done once something has left.
-pub(super) enum End {
+pub(super) enum SendCompletion {
     Nothing,
     /// This request is complete.
     Request(RequestId),
@@ -38,7 +38,7 @@ pub(super) enum End {
 struct Item {
     header: [u8; HEADER],
     body: Region,
-    end: End,
+    end: SendCompletion,
 }
 
 impl Item {
@@ -48,11 +48,11 @@ impl Item {
 }
 
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct FrameWriter {
     check: u64,
     /// Frames and what follows them: answers and notices, and messages.
     answers: VecDeque<(Frame, Region)>,
-    messages: VecDeque<(Frame, Region, End)>,
+    messages: VecDeque<(Frame, Region, SendCompletion)>,
     /// What leaves now, and how much of it has left.
     batch: VecDeque<Item>,
     length: usize,
@@ -63,7 +63,7 @@ pub(super) struct Writer {
     pub is_blocked: bool,
 }
 
-impl Writer {
+impl FrameWriter {
     /// Begins to write after a handshake.
     pub fn begin(&mut self, session: &Session) {
         self.check = session.check;
@@ -76,7 +76,11 @@ impl Writer {
 
     pub fn message(&mut self, frame: Frame, body: Region, request: RequestId) {
         // An announcement's bytes follow later.
-        let end = if let Frame::Eager { .. } = frame { End::Request(request) } else { End::Nothing };
+        let end = if let Frame::Eager { .. } = frame {
+            SendCompletion::Request(request)
+        } else {
+            SendCompletion::Nothing
+        };
         self.messages.push_back((frame, body, end));
     }
 
@@ -179,12 +183,12 @@ impl Writer {
         }
     }
 
-    fn next(&mut self, who: Who, desk: &mut Desk) -> Option<(Frame, Region, End)> {
+    fn next(&mut self, who: Who, desk: &mut Desk) -> Option<(Frame, Region, SendCompletion)> {
         if let Some(frame) = desk.grant(who) {
-            return Some((frame, Region::nothing(), End::Nothing));
+            return Some((frame, Region::nothing(), SendCompletion::Nothing));
         }
         if let Some((frame, body)) = self.answers.pop_front() {
-            return Some((frame, body, End::Nothing));
+            return Some((frame, body, SendCompletion::Nothing));
         }
         self.was_message = !self.was_message;
         if self.was_message {
@@ -202,15 +206,17 @@ impl Writer {
             self.left -= item.len();
             self.length -= item.len();
             match item.end {
-                End::Nothing => {}
-                End::Request(request) => desk.events.push(Event::Completed { request, result: Ok(()) }),
-                End::Part(send) => desk.part_left(who.peer, send, item.body.len()),
+                SendCompletion::Nothing => {}
+                SendCompletion::Request(request) => {
+                    desk.events.push(Event::Completed { request, result: Ok(()) })
+                }
+                SendCompletion::Part(send) => desk.part_left(who.peer, send, item.body.len()),
             }
         }
     }
 }
 
-fn next_part(who: Who, desk: &mut Desk) -> Option<(Frame, Region, End)> {
+fn next_part(who: Who, desk: &mut Desk) -> Option<(Frame, Region, SendCompletion)> {
     let (frame, source, send) = desk.next_part(who)?;
-    Some((frame, source, End::Part(send)))
+    Some((frame, source, SendCompletion::Part(send)))
 }

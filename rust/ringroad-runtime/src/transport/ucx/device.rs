@@ -13,7 +13,7 @@ use ucx_sys::*;
 
 use super::endpoint::Endpoint;
 use crate::error::refused;
-use crate::transport::forks::Watched;
+use crate::transport::forks::ForkGuard;
 use crate::transport::{Tag, Unclaimed};
 
 /// UCX's transports that use no network. The names of those of accelerators begin with one of [`ACCELERATORS`].
@@ -22,19 +22,19 @@ const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
 const SHARED_MEMORY: [&str; 7] = ["posix", "sysv", "xpmem", "mm", "sm", "shm", "all"];
 const ACCELERATORS: [&str; 4] = ["cuda", "gdr_copy", "rocm", "ze_"];
 
-/// The most rounds of progress in [`Device::catch_up`]. Each handles at least one message.
+/// The most rounds of progress in [`UcxDevice::catch_up`]. Each handles at least one message.
 const ROUNDS: u32 = 500;
 
 /// More descriptors and more bytes of address space than UCX takes in any version. If it lacks some in between, it ends the
 /// process in many places.
-pub(super) struct Room {
+pub(super) struct ResourceRoom {
     descriptors: usize,
     addresses: usize,
 }
 
 /// For a context and its worker: most of the address space is the stack of UCX's thread.
-const CONTEXT: Room = Room { descriptors: 24, addresses: 64 << 20 };
-pub(super) const CONNECTION: Room = Room { descriptors: 8, addresses: 16 << 20 };
+const CONTEXT: ResourceRoom = ResourceRoom { descriptors: 24, addresses: 64 << 20 };
+pub(super) const CONNECTION: ResourceRoom = ResourceRoom { descriptors: 8, addresses: 16 << 20 };
 
 /// What UCX may use: network devices as in `UCX_NET_DEVICES`, transports as in `UCX_TLS`, and the bytes that a tcp
 /// connection may buffer, as in `UCX_TCP_SNDBUF`. `None` leaves the choice to that variable.
@@ -50,21 +50,21 @@ pub(super) struct Context {
     handle: ucp_context_h,
 }
 
-pub(super) struct Device {
+pub(super) struct UcxDevice {
     ucx: &'static Ucx,
     context: Context,
     pub worker: ucp_worker_h,
     /// Dropped before the worker.
-    watched: Option<Watched>,
+    watched: Option<ForkGuard>,
     /// By rank. Dropped after the worker, see `drop`.
     pub endpoints: Vec<Option<Rc<Endpoint>>>,
 }
 
-impl Device {
-    pub fn open(ucx: &'static Ucx, size: usize, allowed: Allowed) -> Result<Device, String> {
+impl UcxDevice {
+    pub fn open(ucx: &'static Ucx, size: usize, allowed: Allowed) -> Result<UcxDevice, String> {
         let context = Context::open(ucx, allowed)?;
         let mut device =
-            Device { ucx, context, worker: null_mut(), watched: None, endpoints: vec![None; size] };
+            UcxDevice { ucx, context, worker: null_mut(), watched: None, endpoints: vec![None; size] };
         let mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
         let params = ucp_worker_params_t {
             field_mask: mask.into(),
@@ -77,7 +77,7 @@ impl Device {
         let status =
             unsafe { (ucx.ucp.ucp_worker_create)(device.context.handle, &params, &mut device.worker) };
         check(ucx, "worker", status)?;
-        device.watched = Some(Watched::new(device.event_descriptor()?, true));
+        device.watched = Some(ForkGuard::new(device.event_descriptor()?, true));
         Ok(device)
     }
 
@@ -155,7 +155,7 @@ impl Device {
     }
 }
 
-impl Drop for Device {
+impl Drop for UcxDevice {
     fn drop(&mut self) {
         self.watched = None;
         if !self.worker.is_null() {
@@ -232,10 +232,10 @@ impl Drop for Context {
     }
 }
 
-impl Room {
+impl ResourceRoom {
     /// An error, which says what this process lacks, unless it has so much.
     pub fn check(&self) -> Result<(), String> {
-        let Room { descriptors, addresses } = *self;
+        let ResourceRoom { descriptors, addresses } = *self;
         let spare: std::io::Result<Vec<File>> = (0..descriptors).map(|_| File::open("/dev/null")).collect();
         spare.map(drop).map_err(|error| refused(&format!("UCX takes {descriptors} open files"), &error))?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use ringroad_core::Rank;
 use ucx_sys::*;
 
-use super::requests::{Lost, Queue};
+use super::requests::{CompletionQueue, Lost};
 
 /// More transports than UCX uses for one endpoint.
 const TRANSPORTS: usize = 32;
@@ -17,7 +17,7 @@ const TRANSPORTS: usize = 32;
 /// An endpoint, and the state that its error handler writes.
 pub(super) struct Endpoint {
     ucx: &'static Ucx,
-    queue: Rc<Queue>,
+    queue: Rc<CompletionQueue>,
     device: usize,
     peer: Rank,
     handle: Cell<ucp_ep_h>,
@@ -31,7 +31,7 @@ impl Endpoint {
         device: usize,
         peer: Rank,
         address: &[u8],
-        queue: &Rc<Queue>,
+        queue: &Rc<CompletionQueue>,
     ) -> Result<Rc<Endpoint>, ucs_status_t> {
         let endpoint = Rc::new(Endpoint {
             ucx,

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use ringroad_core::Rank;
 
-use super::requests::Post;
+use super::requests::PostedRequest;
 use super::UcxTransport;
 use crate::transport::buffer::Region;
-use crate::transport::{Event, Failure, Kind, Lack, Posted, Tag, TransportError};
+use crate::transport::{Event, Failure, Lack, MessageKind, Posted, Tag, TransportError};
 
 /// How many messages of collectives to one rank may be on their way or unreceived.
 const AHEAD: u64 = 1 << 14;
@@ -20,13 +20,13 @@ const BATCH: u64 = AHEAD / 4;
 
 /// The messages of collectives between this rank and another.
 #[derive(Default)]
-pub(super) struct Flow {
+pub(super) struct FlowControl {
     /// How many sent messages have not been granted again yet.
     sent: u64,
     /// How many received messages have not been granted to the sender yet.
     received: u64,
     /// Messages that wait for a grant, in order.
-    held: VecDeque<(Post, Tag, Region)>,
+    held: VecDeque<(PostedRequest, Tag, Region)>,
 }
 
 impl UcxTransport {
@@ -34,11 +34,11 @@ impl UcxTransport {
     #[inline]
     pub(super) fn send_in_turn(
         &mut self,
-        post: Post,
+        post: PostedRequest,
         tag: Tag,
         source: Region,
     ) -> Result<Posted, TransportError> {
-        if tag.kind == Kind::Collective && self.failed.get(post.peer).is_some_and(Option::is_none) {
+        if tag.kind == MessageKind::Collective && self.failed.get(post.peer).is_some_and(Option::is_none) {
             let flow = &mut self.flows[post.peer];
             if flow.sent >= AHEAD {
                 flow.held.push_back((post, tag, source));
@@ -52,8 +52,8 @@ impl UcxTransport {
 
     /// Counts a message that has been received, and grants more if enough have come.
     #[inline]
-    pub(super) fn count_received(&mut self, from: Rank, kind: Kind) {
-        if kind == Kind::Collective {
+    pub(super) fn count_received(&mut self, from: Rank, kind: MessageKind) {
+        if kind == MessageKind::Collective {
             let flow = &mut self.flows[from];
             flow.received += 1;
             if flow.received == BATCH {

@@ -1,6 +1,6 @@
 //! Messages over UCX: shared memory and CMA within a host, tcp or RDMA between hosts.
 //!
-//! Each network device that is used has a `Device`: a UCX context and a worker. One device serves all ports unless
+//! Each network device that is used has a `UcxDevice`: a UCX context and a worker. One device serves all ports unless
 //! the user lists several; then port `p` uses device `p` modulo their number. A message arrives at the device that
 //! the sender's device is joined to (see `wiring`). A peer that one device has lost counts as lost for all.
 //!
@@ -30,20 +30,20 @@ use ucx_sys::{
     ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_ERR_ENDPOINT_TIMEOUT, UCS_ERR_NO_MEMORY, UCS_OK,
 };
 
-use self::device::{Allowed, Device};
+use self::device::{Allowed, UcxDevice};
 use self::endpoint::Endpoint;
-use self::flow::Flow;
+use self::flow::FlowControl;
 use self::keep_alive::Connections;
-use self::notices::Goodbye;
+use self::notices::UcxGoodbye;
 pub use self::opening::library;
 pub(crate) use self::opening::{obstacle, open, rdma_devices};
-use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
+use self::requests::{CompletionQueue, EndedRequest, Lost, PostedRequest, Purpose, Slots};
 use super::events::EventWait;
 use super::routed::Routed;
 use super::shared::SharedMemory;
-use super::wiring::Wiring;
+use super::wiring::DeviceWiring;
 use super::{
-    Carrier, Description, Event, Failure, Kind, Lack, LocalMemory, Posted, RequestId, Subject, Tag,
+    Carrier, Description, Event, Failure, Lack, LocalMemory, MessageKind, Posted, RequestId, Subject, Tag,
     Transport, TransportError, Unclaimed, Wait,
 };
 use crate::error::{is_shortage, refused};
@@ -84,13 +84,13 @@ pub struct UcxTransport {
     own_addresses: Vec<Vec<u8>>,
     /// All ranks' addresses, by rank and device.
     addresses: Vec<Vec<Vec<u8>>>,
-    wiring: Wiring,
+    wiring: DeviceWiring,
     /// Empty once the transport has ended.
-    devices: Vec<Device>,
+    devices: Vec<UcxDevice>,
     slots: Slots,
-    queue: Rc<Queue>,
+    queue: Rc<CompletionQueue>,
     /// Flow control, by rank.
-    flows: Vec<Flow>,
+    flows: Vec<FlowControl>,
     /// How many messages the flows hold back.
     held: usize,
     /// For each rank whose failure has been reported, the reason.
@@ -133,18 +133,19 @@ impl UcxTransport {
                 device::with_interface(ucx, interface, tls)
             });
             let allowed = Allowed { net_devices: named.as_deref(), ..allowed };
-            Device::open(ucx, size, allowed).map(|device| vec![device])
+            UcxDevice::open(ucx, size, allowed).map(|device| vec![device])
         } else {
             ports::open(ucx, size, &settings.ports, allowed)
         };
         let devices = devices.map_err(error)?;
         let used = devices[0].context().network_devices().filter(|names| !names.is_empty());
-        let own_addresses = devices.iter().map(Device::address).collect::<Result<_, _>>().map_err(error)?;
+        let own_addresses =
+            devices.iter().map(UcxDevice::address).collect::<Result<_, _>>().map_err(error)?;
         let mut events: Vec<OwnedFd> =
-            devices.iter().map(Device::events).collect::<Result<_, _>>().map_err(error)?;
+            devices.iter().map(UcxDevice::events).collect::<Result<_, _>>().map_err(error)?;
         events.extend(others);
         let waiter = Arc::new(EventWait::new(events).map_err(error)?);
-        let queue = Rc::new(Queue::default());
+        let queue = Rc::new(CompletionQueue::default());
         Ok(UcxTransport {
             ucx,
             rank,
@@ -153,11 +154,11 @@ impl UcxTransport {
             used,
             own_addresses,
             addresses: Vec::new(),
-            wiring: Wiring::default(),
+            wiring: DeviceWiring::default(),
             devices,
             slots: Slots::new(ucx, queue.clone()),
             queue,
-            flows: (0..size).map(|_| Flow::default()).collect(),
+            flows: (0..size).map(|_| FlowControl::default()).collect(),
             held: 0,
             failed: vec![None; size],
             waiter,
@@ -222,7 +223,12 @@ impl UcxTransport {
         Ok(())
     }
 
-    fn start_send(&mut self, post: Post, tag: Tag, source: Region) -> Result<Posted, TransportError> {
+    fn start_send(
+        &mut self,
+        post: PostedRequest,
+        tag: Tag,
+        source: Region,
+    ) -> Result<Posted, TransportError> {
         let handle = self.endpoint(post.device, post.peer)?.handle();
         let posted = self.slots.send(handle, post, tag.pack(), source);
         posted.map_err(|status| self.refused("send to", post.peer, status))
@@ -272,7 +278,7 @@ impl UcxTransport {
             let mut ended = std::mem::take(&mut self.draining);
             self.queue.take_completed(&mut ended);
             for index in ended.drain(..) {
-                let Ended { post, kind, result, region } = self.slots.settle(index);
+                let EndedRequest { post, kind, result, region } = self.slots.settle(index);
                 if post.purpose == Purpose::Receive && result.is_ok() {
                     self.count_received(post.peer, kind);
                 }
@@ -344,7 +350,7 @@ impl Carrier for UcxTransport {
         let devices = self.own_addresses.len();
         assert!(addresses.iter().all(|all| all.len() == devices), "an address for each of {devices} devices");
         self.addresses = addresses;
-        self.wiring = Wiring::new(topology, self.rank, devices);
+        self.wiring = DeviceWiring::new(topology, self.rank, devices);
         Ok(())
     }
 
@@ -353,7 +359,7 @@ impl Carrier for UcxTransport {
         if self.ucx.version < ASKS_FOR_ROUTES {
             return None;
         }
-        let of = |device: &Device| {
+        let of = |device: &UcxDevice| {
             let resources = device.context().network_resources()?;
             let over_tcp = !resources.is_empty() && resources.iter().all(|(transport, _)| transport == "tcp");
             over_tcp.then(|| resources.into_iter().map(|(_, name)| name).collect())
@@ -421,7 +427,7 @@ impl Transport for UcxTransport {
         source: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        let post = Post { purpose: Purpose::Send, peer, device: self.device(port)?, request };
+        let post = PostedRequest { purpose: Purpose::Send, peer, device: self.device(port)?, request };
         self.send_in_turn(post, tag, source)
     }
 
@@ -439,7 +445,7 @@ impl Transport for UcxTransport {
                 return Err(failed);
             }
         }
-        let post = Post { purpose: Purpose::Receive, peer: tag.source, device, request };
+        let post = PostedRequest { purpose: Purpose::Receive, peer: tag.source, device, request };
         let posted = self.slots.receive(self.devices[device].worker, post, tag.pack(), target);
         if let Ok(Posted::Complete) = posted {
             self.count_received(tag.source, tag.kind);
@@ -477,13 +483,13 @@ impl Transport for UcxTransport {
             self.connections
                 .check_sockets(self.devices.iter().filter_map(|device| device.event_descriptor().ok()));
         }
-        self.devices.iter().for_each(Device::catch_up);
+        self.devices.iter().for_each(UcxDevice::catch_up);
         self.take_notices(events);
         self.drain(events);
     }
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        let tag = Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack();
+        let tag = Tag { source, kind: MessageKind::Collective, sequence, message: 0, check: 0 }.pack();
         self.devices.iter().find_map(|device| device.probe(tag, Tag::CALL)).map(|found| found.tag)
     }
 
@@ -493,7 +499,7 @@ impl Transport for UcxTransport {
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
-        let tag = Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 }.pack();
+        let tag = Tag { source: 0, kind: MessageKind::Collective, sequence: 0, message: 0, check: 0 }.pack();
         let oldest = (0..self.devices.len())
             .filter_map(|device| self.probe_message(device, tag, Tag::KIND))
             .map(|found| found.tag);
@@ -515,7 +521,7 @@ impl Transport for UcxTransport {
     }
 
     fn abort(&mut self, deadline: Instant) {
-        self.end_by_force(Goodbye::Aborted, deadline);
+        self.end_by_force(UcxGoodbye::Aborted, deadline);
     }
 
     fn close(&mut self, deadline: Instant) {
@@ -525,7 +531,7 @@ impl Transport for UcxTransport {
 
 impl Drop for UcxTransport {
     fn drop(&mut self) {
-        self.end_by_force(Goodbye::Closed, Instant::now() + shutdown::DROP_TIME);
+        self.end_by_force(UcxGoodbye::Closed, Instant::now() + shutdown::DROP_TIME);
     }
 }
 

@@ -4,15 +4,15 @@
 use ringroad_core::Rank;
 use ucx_sys::UCS_ERR_CONNECTION_RESET;
 
-use super::requests::{Post, Purpose};
+use super::requests::{PostedRequest, Purpose};
 use super::UcxTransport;
 use crate::transport::buffer::Region;
 use crate::transport::notice::MAX_NOTICE_BYTES;
-use crate::transport::{self, Event, Kind, Tag, Unclaimed, ABORTED};
+use crate::transport::{self, Event, MessageKind, Tag, Unclaimed, ABORTED};
 
 /// How a rank says that it leaves.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Goodbye {
+pub(super) enum UcxGoodbye {
     Closed,
     Aborted,
 }
@@ -30,10 +30,10 @@ impl UcxTransport {
     }
 
     /// Tells all connected peers that this rank leaves.
-    pub(super) fn say_goodbye(&mut self, goodbye: Goodbye) {
+    pub(super) fn say_goodbye(&mut self, goodbye: UcxGoodbye) {
         let message = match goodbye {
-            Goodbye::Closed => CLOSED,
-            Goodbye::Aborted => ABORT,
+            UcxGoodbye::Closed => CLOSED,
+            UcxGoodbye::Aborted => ABORT,
         };
         for peer in 0..self.size {
             self.tell(peer, message, Region::nothing());
@@ -53,16 +53,16 @@ impl UcxTransport {
         let (known, others): (Vec<_>, Vec<_>) = (0..self.devices.len()).partition(connected);
         let may_connect = |device: &usize| message == PLAIN && self.wiring.joins(*device, peer);
         let others = others.into_iter().filter(may_connect).collect::<Vec<_>>();
-        let tag = Tag { source: self.rank, kind: Kind::Control, sequence: 0, message, check: 0 };
+        let tag = Tag { source: self.rank, kind: MessageKind::Control, sequence: 0, message, check: 0 };
         let _ = known.into_iter().chain(others).any(|device| {
-            let post = Post { purpose: Purpose::NoticeOut, peer, device, request: 0 };
+            let post = PostedRequest { purpose: Purpose::NoticeOut, peer, device, request: 0 };
             self.start_send(post, tag, payload.clone()).is_ok()
         });
     }
 
     /// Starts to receive the notices that have arrived; `drain` reports them.
     pub(super) fn take_notices(&mut self, events: &mut Vec<Event>) {
-        let control = Tag { source: 0, kind: Kind::Control, sequence: 0, message: 0, check: 0 }.pack();
+        let control = Tag { source: 0, kind: MessageKind::Control, sequence: 0, message: 0, check: 0 }.pack();
         for index in 0..self.devices.len() {
             while let Some((message, info)) = self.devices[index].take_message(control, Tag::KIND) {
                 let tag = Tag::unpack(info.sender_tag);
@@ -72,7 +72,7 @@ impl UcxTransport {
                     false => (Purpose::Nothing, 0),
                 };
                 let peer = if self.is_peer(tag.source) { tag.source } else { self.rank };
-                let post = Post { purpose, peer, device: index, request: 0 };
+                let post = PostedRequest { purpose, peer, device: index, request: 0 };
                 let worker = self.devices[index].worker;
                 // A notice that cannot be received is lost; notices are best effort.
                 let _ = self.slots.receive_probed(worker, post, message, info.sender_tag, length);
@@ -113,7 +113,7 @@ impl UcxTransport {
                 return Some(found);
             }
             let (message, info) = self.devices[device].take_message(tag, mask)?;
-            let post = Post { purpose: Purpose::Nothing, peer: self.rank, device, request: 0 };
+            let post = PostedRequest { purpose: Purpose::Nothing, peer: self.rank, device, request: 0 };
             let worker = self.devices[device].worker;
             let _ = self.slots.receive_probed(worker, post, message, info.sender_tag, 0);
         }

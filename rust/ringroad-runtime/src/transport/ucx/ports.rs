@@ -2,7 +2,7 @@
 
 use ucx_sys::Ucx;
 
-use super::device::{said, Allowed, Context, Device};
+use super::device::{said, Allowed, Context, UcxDevice};
 
 /// Opens a device for each of `names`. A name may occur twice.
 pub(super) fn open(
@@ -10,13 +10,13 @@ pub(super) fn open(
     size: usize,
     names: &[String],
     allowed: Allowed,
-) -> Result<Vec<Device>, String> {
+) -> Result<Vec<UcxDevice>, String> {
     names.iter().map(|name| open_one(ucx, size, name, allowed)).collect()
 }
 
-fn open_one(ucx: &'static Ucx, size: usize, name: &str, allowed: Allowed) -> Result<Device, String> {
+fn open_one(ucx: &'static Ucx, size: usize, name: &str, allowed: Allowed) -> Result<UcxDevice, String> {
     let tls = allowed.tls;
-    let opened = Device::open(ucx, size, Allowed { net_devices: Some(name), ..allowed });
+    let opened = UcxDevice::open(ucx, size, Allowed { net_devices: Some(name), ..allowed });
     let lacks = |devices: &Vec<String>| !devices.iter().any(|device| device == name);
     // If UCX does not know the name, it goes on without a network, provided that it has shared memory.
     let suspicious = match &opened {

@@ -11,7 +11,7 @@ use ucx_sys::*;
 
 use super::immediate;
 use crate::transport::buffer::Region;
-use crate::transport::{Failure, Kind, Posted, RequestId, Tag};
+use crate::transport::{Failure, MessageKind, Posted, RequestId, Tag};
 
 /// A connection that broke.
 #[derive(Debug, Clone, Copy)]
@@ -23,12 +23,12 @@ pub(super) struct Lost {
 
 /// What the callbacks have recorded since the queue was last emptied.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct CompletionQueue {
     completed: RefCell<Vec<usize>>,
     failures: RefCell<Vec<Lost>>,
 }
 
-impl Queue {
+impl CompletionQueue {
     #[inline]
     pub fn has_completed(&self) -> bool {
         !self.completed.borrow().is_empty()
@@ -74,7 +74,7 @@ impl Purpose {
 
 /// What the transport says about a request when it posts it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Post {
+pub(super) struct PostedRequest {
     pub purpose: Purpose,
     pub peer: Rank,
     pub device: usize,
@@ -82,16 +82,16 @@ pub(super) struct Post {
 }
 
 /// A request that has ended.
-pub(super) struct Ended {
-    pub post: Post,
+pub(super) struct EndedRequest {
+    pub post: PostedRequest,
     /// The kind of call that the message was part of.
-    pub kind: Kind,
+    pub kind: MessageKind,
     pub result: Result<(), Failure>,
     pub region: Region,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum RequestState {
     Free,
     /// Within the call that posts it. The callback may run already.
     Starting,
@@ -100,14 +100,14 @@ enum State {
     Ended,
 }
 
-struct Slot {
-    queue: Rc<Queue>,
+struct RequestSlot {
+    queue: Rc<CompletionQueue>,
     index: usize,
-    state: Cell<State>,
+    state: Cell<RequestState>,
     status: Cell<ucs_status_t>,
     found: Cell<ucp_tag_recv_info_t>,
     tag: Cell<u64>,
-    post: Cell<Post>,
+    post: Cell<PostedRequest>,
     handle: Cell<ucs_status_ptr_t>,
     region: RefCell<Option<Region>>,
 }
@@ -115,15 +115,15 @@ struct Slot {
 /// All slots. They are reused, and live until the workers are gone.
 pub(super) struct Slots {
     ucx: &'static Ucx,
-    queue: Rc<Queue>,
-    all: Vec<Rc<Slot>>,
+    queue: Rc<CompletionQueue>,
+    all: Vec<Rc<RequestSlot>>,
     free: Vec<usize>,
     send: ucp_request_param_t,
     receive: ucp_request_param_t,
 }
 
 impl Slots {
-    pub fn new(ucx: &'static Ucx, queue: Rc<Queue>) -> Slots {
+    pub fn new(ucx: &'static Ucx, queue: Rc<CompletionQueue>) -> Slots {
         let mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
         let send = ucp_request_param_t {
             op_attr_mask: mask,
@@ -144,7 +144,7 @@ impl Slots {
     pub fn send(
         &mut self,
         endpoint: ucp_ep_h,
-        post: Post,
+        post: PostedRequest,
         tag: u64,
         source: Region,
     ) -> Result<Posted, ucs_status_t> {
@@ -160,7 +160,7 @@ impl Slots {
     pub fn receive(
         &mut self,
         worker: ucp_worker_h,
-        post: Post,
+        post: PostedRequest,
         tag: u64,
         target: Region,
     ) -> Result<Posted, ucs_status_t> {
@@ -177,7 +177,7 @@ impl Slots {
     pub fn receive_probed(
         &mut self,
         worker: ucp_worker_h,
-        post: Post,
+        post: PostedRequest,
         message: ucp_tag_message_h,
         tag: u64,
         length: usize,
@@ -192,13 +192,13 @@ impl Slots {
     }
 
     #[inline]
-    fn take_slot(&mut self, post: Post, tag: u64, region: Region) -> Rc<Slot> {
+    fn take_slot(&mut self, post: PostedRequest, tag: u64, region: Region) -> Rc<RequestSlot> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => self.grow(post),
         };
         let slot = &self.all[index];
-        slot.state.set(State::Starting);
+        slot.state.set(RequestState::Starting);
         slot.post.set(post);
         slot.tag.set(tag);
         slot.region.replace(Some(region));
@@ -206,12 +206,12 @@ impl Slots {
     }
 
     #[cold]
-    fn grow(&mut self, post: Post) -> usize {
+    fn grow(&mut self, post: PostedRequest) -> usize {
         let index = self.all.len();
-        self.all.push(Rc::new(Slot {
+        self.all.push(Rc::new(RequestSlot {
             queue: self.queue.clone(),
             index,
-            state: Cell::new(State::Free),
+            state: Cell::new(RequestState::Free),
             status: Cell::new(UCS_OK),
             found: Cell::default(),
             tag: Cell::new(0),
@@ -224,14 +224,14 @@ impl Slots {
 
     /// Completes posting, with the `handle` that UCX has returned.
     #[inline]
-    fn started(&mut self, slot: &Slot, handle: ucs_status_ptr_t) -> Result<Posted, ucs_status_t> {
+    fn started(&mut self, slot: &RequestSlot, handle: ucs_status_ptr_t) -> Result<Posted, ucs_status_t> {
         if !ucs_ptr_is_ptr(handle) {
             self.release(slot);
             return immediate(handle).map(|()| Posted::Complete);
         }
         slot.handle.set(handle);
-        if slot.state.get() == State::Starting {
-            slot.state.set(State::InFlight);
+        if slot.state.get() == RequestState::Starting {
+            slot.state.set(RequestState::InFlight);
             return Ok(Posted::Pending);
         }
         // The callback has run. Notices and failures are reported by events, which only `drain` makes.
@@ -245,28 +245,28 @@ impl Slots {
     }
 
     #[inline]
-    fn free_handle(&self, slot: &Slot) {
+    fn free_handle(&self, slot: &RequestSlot) {
         // SAFETY: a request pointer from UCX whose callback has run. It is taken out of the slot, so that it is freed
         // once. Its worker lives, because slots are settled only by a transport that has devices.
         unsafe { (self.ucx.ucp.ucp_request_free)(slot.handle.replace(null_mut())) };
     }
 
     #[inline]
-    fn release(&mut self, slot: &Slot) -> Region {
-        slot.state.set(State::Free);
+    fn release(&mut self, slot: &RequestSlot) -> Region {
+        slot.state.set(RequestState::Free);
         self.free.push(slot.index);
         slot.region.take().expect("a slot in use has a region")
     }
 
     /// Ends the request of a slot that was in the queue.
     #[inline]
-    pub fn settle(&mut self, index: usize) -> Ended {
+    pub fn settle(&mut self, index: usize) -> EndedRequest {
         let slot = self.all[index].clone();
-        debug_assert_eq!(slot.state.get(), State::Ended);
+        debug_assert_eq!(slot.state.get(), RequestState::Ended);
         self.free_handle(&slot);
         let result = if slot.went_well() { Ok(()) } else { Err(slot.failure(self.ucx)) };
         let region = self.release(&slot);
-        Ended { post: slot.post.get(), kind: Tag::unpack(slot.tag.get()).kind, result, region }
+        EndedRequest { post: slot.post.get(), kind: Tag::unpack(slot.tag.get()).kind, result, region }
     }
 
     /// The number of requests that are in flight, or have ended but are not settled.
@@ -276,8 +276,8 @@ impl Slots {
 
     /// Whether a notice is being sent.
     pub fn telling(&self) -> bool {
-        let tells = |slot: &Slot| slot.post.get().purpose == Purpose::NoticeOut;
-        self.all.iter().any(|slot| slot.state.get() == State::InFlight && tells(slot))
+        let tells = |slot: &RequestSlot| slot.post.get().purpose == Purpose::NoticeOut;
+        self.all.iter().any(|slot| slot.state.get() == RequestState::InFlight && tells(slot))
     }
 
     /// Whether a receive is in flight.
@@ -306,7 +306,7 @@ impl Slots {
     /// worker that points to them may have been left behind.
     pub fn forget_all(&mut self) {
         for slot in self.all.clone() {
-            if slot.state.get() != State::Free {
+            if slot.state.get() != RequestState::Free {
                 slot.handle.set(null_mut());
                 std::mem::forget((self.release(&slot), slot));
             }
@@ -315,9 +315,9 @@ impl Slots {
     }
 }
 
-impl Slot {
+impl RequestSlot {
     fn receiving(&self) -> bool {
-        self.state.get() == State::InFlight && self.post.get().purpose.receives()
+        self.state.get() == RequestState::InFlight && self.post.get().purpose.receives()
     }
 
     #[inline]
@@ -359,7 +359,7 @@ impl Slot {
     fn end(&self, status: ucs_status_t) {
         self.status.set(status);
         // Within the posting call, the poster checks the state itself.
-        if self.state.replace(State::Ended) == State::InFlight {
+        if self.state.replace(RequestState::Ended) == RequestState::InFlight {
             self.queue.completed.borrow_mut().push(self.index);
         }
     }
@@ -367,7 +367,7 @@ impl Slot {
 
 unsafe extern "C" fn sent(_request: *mut c_void, status: ucs_status_t, user_data: *mut c_void) {
     // SAFETY: the slot that was passed with the request; slots outlive the workers.
-    let slot = unsafe { &*user_data.cast_const().cast::<Slot>() };
+    let slot = unsafe { &*user_data.cast_const().cast::<RequestSlot>() };
     slot.end(status);
 }
 
@@ -378,7 +378,7 @@ unsafe extern "C" fn received(
     user_data: *mut c_void,
 ) {
     // SAFETY: as in `sent`.
-    let slot = unsafe { &*user_data.cast_const().cast::<Slot>() };
+    let slot = unsafe { &*user_data.cast_const().cast::<RequestSlot>() };
     slot.found.set(match status {
         // SAFETY: UCX passes a pointer into the request, which lives during the callback.
         UCS_OK | UCS_ERR_MESSAGE_TRUNCATED if !info.is_null() => unsafe { *info },

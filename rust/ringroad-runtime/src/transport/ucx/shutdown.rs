@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use ringroad_core::Rank;
 use ucx_sys::{ucs_ptr_is_ptr, ucs_status_ptr_t, UCS_INPROGRESS, UCS_OK};
 
-use super::notices::Goodbye;
-use super::requests::{Ended, Lost, Slots};
+use super::notices::UcxGoodbye;
+use super::requests::{EndedRequest, Lost, Slots};
 use super::UcxTransport;
 use crate::transport::Failure;
 
@@ -22,7 +22,7 @@ const BUSY_ROUNDS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
 
 impl UcxTransport {
-    pub(super) fn end_by_force(&mut self, goodbye: Goodbye, deadline: Instant) {
+    pub(super) fn end_by_force(&mut self, goodbye: UcxGoodbye, deadline: Instant) {
         (0..self.size).for_each(|peer| self.drop_held(peer));
         self.cancel_receives();
         self.say_goodbye(goodbye);
@@ -36,11 +36,11 @@ impl UcxTransport {
         let mut pending: Vec<_> = endpoints.map(|endpoint| endpoint.flush()).collect();
         let half = now + deadline.saturating_duration_since(now) / 2;
         if !self.finish(&mut pending, half, |slots| slots.in_use() == 0) {
-            self.say_goodbye(Goodbye::Closed);
+            self.say_goodbye(UcxGoodbye::Closed);
             return self.force(pending, deadline);
         }
         // After all that was sent.
-        self.say_goodbye(Goodbye::Closed);
+        self.say_goodbye(UcxGoodbye::Closed);
         let mut pending = self.close_endpoints(false);
         self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
         self.abandon(pending);
@@ -147,7 +147,7 @@ impl UcxTransport {
         let mut ended = Vec::new();
         self.queue.take_completed(&mut ended);
         for index in ended {
-            let Ended { post, result, region, .. } = self.slots.settle(index);
+            let EndedRequest { post, result, region, .. } = self.slots.settle(index);
             let broken = matches!(result, Err(Failure::Broken(_)));
             let lost = || self.failed[post.peer].is_some() && self.has_lost(post.device, post.peer);
             if matched && post.purpose.receives() && broken && !lost() {
