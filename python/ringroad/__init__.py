@@ -20,7 +20,7 @@ The rooms:
 - `ringroad.testbed`: the same collectives on an emulated network.
 - `ringroad.lab`: analysis that needs no network: simulation, synthesis, routes, training, formats, papers and pictures.
 
-The command line has them, too (`ringroad --help`).
+The command line has these, too (`ringroad --help`).
 
 Examples in docstrings assume `import numpy as np` and `import ringroad`.
 """

@@ -124,7 +124,7 @@ def _wrongly_named(part: Part) -> Finding:
 
 
 def local(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
-    """Ranks of one host that do not share memory, though they might."""
+    """Ranks of one host that do not share memory, though they could."""
     for rank, part in sorted(parts.items()):
         if not part.sharing or not part.hosts:
             continue

@@ -77,7 +77,7 @@ def ucx(found: Mapping[str, str], carrier: str) -> Finding:
 
 
 def ucx_copies(used: str, candidates: Iterable[Path], maps: Path = Path("/proc/self/maps")) -> Finding:
-    """Whether there are several libraries UCX. Two in one process disturb each other."""
+    """Whether there are several copies of UCX. Two in one process disturb each other."""
     name = "copies of UCX"
     loaded = _installations(re.findall(r"/\S*/libucp[-.]\S*", read(maps)))
     if len(loaded) > 1:

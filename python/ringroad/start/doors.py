@@ -7,7 +7,7 @@ Two groups meet at a door. Each member that finds the view of another group ther
 member behind a group that answers gives way (`Doors.rival`), and all others write their own view over the other one. A
 member only gives way to a standing that another one really had, and standings only grow. So of all members that run,
 the one that stands first never gives way, and every other one does when it next looks. Silence proves nothing: only
-who has just founded a group gives way to silent members, too.
+a process that has just founded a group gives way to silent members, too.
 """
 
 import json
@@ -179,7 +179,7 @@ class Doors:
         self.known = [*self._listed, *(address for door in view.doors[:_ASKED] for address in addresses(door))]
 
     def close(self) -> None:
-        """The doors of this process stay open until it ends, for others, but show nothing of its own."""
+        """Shows nothing of this process any more. Its doors stay open for others until it ends."""
         self._end.set()
         self.show(None)
 
@@ -244,7 +244,7 @@ def _standing(group: str) -> str:
 
 
 def _is_free(address: Address) -> bool:
-    """Whether this process can listen there: the address is this machine's, and nobody does."""
+    """Whether this process can listen there: the address is this machine's, and free."""
     try:
         for family, kind, protocol, _, place in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
             with socket.socket(family, kind, protocol) as probe:

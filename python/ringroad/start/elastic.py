@@ -34,9 +34,9 @@ def elastic(
 
     Use it in a `with` block. Every member runs the same loop: `update` at the boundary of every step, then `run` with
     what the step computes and how its result is applied to the state. If members are lost, the others repeat the step;
-    who asks to join is taken in at the next boundary, with the state of the others. Any member may be lost.
+    processes that ask to join come in at the next boundary, with the state of the others. Any member may be lost.
 
-    A majority of the members goes on, or of two halves that of the first rank; fewer go on only if all others have
+    A majority of the members goes on, or, of two halves, that of the first rank; fewer go on only if all others have
     certainly ended. A part that is too small waits for the others. Members that were stopped or cut off so long that
     the others went on without them join again as newcomers.
 
@@ -47,11 +47,12 @@ def elastic(
             overwritten. For models and optimizers see `ringroad.torch.elastic`.
         minimum: If there is no group yet, found one once this many processes have come. Only the process at the
             first address does so. None: only join.
-        timeout: Seconds within which every call of the group must end. A member that is stopped is noticed then.
+        timeout: Seconds within which every call of the group must end. A stopped member is noticed then.
         patience: Seconds within which this process must be taken in, now or when it was left out, and within which
             members must come when others are lost.
-        record: A file, beside the checkpoint for example, in which this process records its group. Started again, it
-            founds no other one, but asks and waits for that. It is removed when the `with` block ends without an error.
+        record: A file, beside the checkpoint for example, in which this process records its group. When it is
+            started again, it founds no group, but asks and waits for that one. The file is removed when the `with`
+            block ends without an error.
 
     Returns:
         The group.
@@ -141,16 +142,16 @@ class ElasticGroup:
         return f"tcp://{','.join(self._members.addresses)}"
 
     def update(self) -> bool:
-        """Takes in who has asked to join. Every member calls it at every boundary between steps.
+        """Takes in processes that have asked to join. Every member calls it at every boundary between steps.
 
         Returns:
-            Whether the members have changed since the last call, by losses too: then `rank`, `size` and `comm` are
-            others.
+            Whether the members have changed since the last call, also by losses: then `rank`, `size` and `comm` are
+            new.
 
         Raises:
             TimeoutError: A member runs, but takes no part; too few are left, and others are silent; or this process was
-                left out, and nobody takes it in again.
-            ReplicaError: Members hold different bits, and no majority the same.
+                left out, and no group takes it in again.
+            ReplicaError: Members hold different bits, and no majority agrees.
             MismatchError: Members have done different numbers of steps; or there is another group, which has done more.
                 The message names both. The state is as after the last step.
             RuntimeError: This process has left the group.

@@ -1,4 +1,4 @@
-"""What launchers tell their processes: rank and size, and by what the ranks of a job can find rank 0.
+"""What launchers tell their processes: rank and size, and how the ranks of a job can find rank 0.
 
 Everything here is derived from the environment, in the same way on all ranks.
 """

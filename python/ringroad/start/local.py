@@ -108,8 +108,8 @@ def local(
 class LocalCluster:
     """Worker processes that run functions together. `ringroad.local` starts them.
 
-    They end at `close`, at the end of the `with` block, at garbage collection, or when the parent ends in whatever
-    way. What functions print goes to the parent's output. `ringroad.local` explains arguments and errors.
+    They end at `close`, at the end of the `with` block, at garbage collection, or when the parent ends, however it
+    does. What functions print goes to the parent's output. `ringroad.local` explains arguments and errors.
 
     Args:
         n: The number of workers, from 1 to 1024.
@@ -177,7 +177,7 @@ class LocalCluster:
 
         Raises:
             WorkerError: The function raised on a worker, which also aborts the others' collectives, or a worker died.
-                The other workers have a little time before they are stopped. The next `run` makes new communicators
+                The other workers get a little time before they are stopped. The next `run` makes new communicators
                 and, if needed, new workers.
             RuntimeError: The cluster is closed.
 

@@ -1,7 +1,7 @@
 """The members of an elastic group, and how they change.
 
-All that is decided, the members decide by agreements of the last membership: who is left, and whether all of them have
-made the next communicator. Nobody decides alone, and no deadline decides anything.
+The members decide everything by agreements of the last membership: which of them are left, and whether all of these
+have made the next communicator. No member decides alone, and no deadline decides anything.
 
 - **Change**: the members make the communicator of those that are left, or of all and newcomers, and agree on whether
   all have it. If not, they make another one, of those that the agreement names. These are most of the members, or all
@@ -171,7 +171,7 @@ class Membership:
         self._use(*made, len(set(self._members) & set(made[1])))
 
     def admit(self, least: int = 0) -> bool:
-        """Takes in who has asked. All members call this. Returns whether the communicator is another one."""
+        """Takes in processes that ask. All members call this. Returns whether the communicator is another one."""
         heard = allgather_json(self.comm, self.asks(), [str], MOST)
         self._notes.forget(f"elastic/ask/{self._group}/")
         ready: list[str] = []
@@ -202,7 +202,7 @@ class Membership:
         self._members = []
 
     def close(self, done: bool) -> None:
-        """Leaves the group for good. If all is done, nobody needs to look for it any more."""
+        """Leaves the group for good. If all is done, no process needs to look for it any more."""
         if self._members:
             self.leave()
         self._doors.close()

@@ -48,8 +48,8 @@ def init(
        port derived from what the launcher calls the job, or from its process. If the ranks are on several hosts, or
        nothing says that they are not, set 1 or 2.
 
-    Signals are left to the program. With RINGROAD_SIGNAL=USR1 that signal lets a process write on standard error how
-    its job stands, as `ringroad status` shows it, unless the program has a handler for it.
+    ringroad leaves signals to the program. With RINGROAD_SIGNAL=USR1, that signal makes a process write to standard
+    error how its job stands, as `ringroad status` shows it, unless the program has a handler for it.
 
     Derived ports are between 20000 and 32767, or within RINGROAD_TCP_PORTS. If one is taken, rank 0 takes another one,
     where the others find it. With RINGROAD_SECRET only processes that know it can connect.

@@ -1,5 +1,5 @@
-"""The signal that RINGROAD_SIGNAL names lets a rank write how its job stands. None is ringroad's own: others use them,
-and Python's table shows no handlers in C, such as faulthandler's."""
+"""The signal that RINGROAD_SIGNAL names makes a rank write how its job stands. By default there is none: others use
+signals, and Python's table shows no handlers in C, such as faulthandler's."""
 
 import signal
 import sys
@@ -9,11 +9,10 @@ from ringroad._native import Config
 
 
 def answer(config: Config) -> None:
-    """Writes how the job stands on standard error when the signal comes that the settings name, if they name one,
-    unless the program handles it itself.
+    """Makes the signal that the settings name, if any, write to standard error how the job stands, unless the program
+    handles it itself.
 
-    Python runs handlers in the main thread: also within a call of ringroad that waits, but not within other functions
-    in C.
+    Python runs handlers in the main thread, even while a call of ringroad waits, but not within other functions in C.
     """
     if config.signal is None or threading.current_thread() is not threading.main_thread():
         return

@@ -12,9 +12,9 @@ functional collectives) go over gloo. Options:
 `ringroad.torch.init()` does this for any launcher, and before frameworks that refuse unknown backends.
 `ringroad.torch.process_group` makes groups of which torch.distributed knows nothing.
 
-Calls of a group are matched by their order, which must be the same on all ranks. So each thread that makes calls needs
-a group of its own, `dist.new_group(backend="ringroad")`: if two threads call one group at once, calls that are alike
-(collective, sizes, dtype, operation) may be mixed up without an error.
+ringroad matches the calls of a group by their order, which must be the same on all ranks. So each thread that makes
+calls needs a group of its own, `dist.new_group(backend="ringroad")`: if two threads call one group at once, calls that
+are alike (collective, sizes, dtype, operation) may be mixed up without an error.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def process_group(
 ) -> dist.ProcessGroup:
     """Makes a process group without `torch.distributed.init_process_group`.
 
-    For frameworks that make groups of their own, such as torchft and actors of Ray. It is collective over the members.
-    torch.distributed need not be initialized, and does not know the group: it can be passed as `group=`, but roots are
-    given by `group_src` and `group_dst`, and `group.shutdown()` ends it. After a rank has died, make a new group of the
-    others.
+    Use it with frameworks that make groups of their own, such as torchft and actors of Ray. It is collective over the
+    members. torch.distributed need not be initialized, and does not know the group: you can pass it as `group=`, but
+    give roots as `group_src` and `group_dst`, and end it with `group.shutdown()`. After a rank has died, make a new
+    group of the others.
 
     Args:
         store: Where the members meet: a store of torch.distributed, such as `TCPStore`. A store may serve several
@@ -152,7 +152,7 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
 def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup | None = None) -> torch.Tensor:
     """Makes a tensor, of any content, in memory that the other ranks of this host can read.
 
-    Use it like `torch.empty`. Collectives of `group` copy less if their tensors are such.
+    Use it like `torch.empty`. Collectives of `group` copy less if you give them such tensors.
 
     Args:
         size: The lengths of the dimensions, as numbers or as one sequence.
@@ -192,13 +192,13 @@ def check_replicas(
 ) -> ReplicaCheck:
     """Checks that a model's parameters and buffers hold the same bits on all ranks, and says which differ and where.
 
-    Replicas of data parallel training should never differ; broken memory, a step that one rank has missed, or code that
-    runs on some ranks only makes them do so without an error. `Communicator.check_replicas` explains what is compared
-    and repaired. Tensors on GPUs are copied to the host, one after the other.
+    Replicas of data parallel training should never differ, but broken memory, a step that one rank has missed, or code
+    that runs on some ranks only makes them differ without an error. `Communicator.check_replicas` explains what is
+    compared and repaired. Tensors on GPUs are copied to the host, one after the other.
 
     Args:
         module: The module, or a mapping from names to tensors, such as the state of an optimizer.
-        group: The group whose members are compared. None: the default group. Of a sharded model, pass the group of a
+        group: The group whose members are compared. None: the default group. For a sharded model, pass the group of a
             mesh dimension along which it is replicated: local parts are compared.
         repair: True: what differs is copied from the majority, for each tensor.
         timeout: Seconds after which the call fails. None: the group's.
@@ -238,8 +238,8 @@ def elastic(
 ) -> ElasticTraining:
     """Joins a group that trains a model, and whose members may come and go. See `ringroad.elastic`.
 
-    The group's state is the model's parameters and buffers and the optimizer's state, which all members hold alike. A
-    newcomer gets them over its own. torch.distributed is not used, and need not be initialized.
+    The group's state is the model's parameters and buffers and the optimizer's state, which all members hold alike. It
+    overwrites a newcomer's own. torch.distributed is not used, and need not be initialized.
 
     Args:
         address: As for `ringroad.elastic`.

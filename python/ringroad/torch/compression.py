@@ -17,9 +17,8 @@ class Compression:
     """The state of the hook `ringroad.torch.compressed`: the format, and what rounding has left of earlier gradients.
 
     With error feedback (Seide et al., 1-Bit SGD, 2014; Karimireddy et al., 2019) a rank rounds its gradients itself,
-    keeps what that takes away, and adds it to the next step's gradients: it comes later, but is not lost. What is kept
-    takes as much memory as the gradients, and stays on its rank. What is rounded on the way, where sums are sent on, is
-    not kept.
+    keeps the remainder, and adds it to the next step's gradients: it comes later, but is not lost. The remainder takes
+    as much memory as the gradients, and stays on its rank. What rounding takes away where sums are sent on is not kept.
 
     Args:
         wire: The format: "bf16", "f16", "fp8", "int8" or "int4"; the same on all ranks.
@@ -95,7 +94,7 @@ def compressed(state: Compression, bucket: dist.GradBucket) -> torch.futures.Fut
 class CompressedReduceScatter:
     """FSDP2's reduction of gradients in a format of fewer bytes: `module.set_custom_reduce_scatter` takes it.
 
-    It keeps what rounding has left of each parameter's gradient, as `Compression` says, and may serve several modules.
+    It keeps the remainder of each parameter's gradient, as `Compression` does, and may serve several modules.
     Parameters are still gathered exactly.
 
     Args:

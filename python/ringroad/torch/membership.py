@@ -18,7 +18,7 @@ _SIZE_INVARIANT = "size-invariant"
 
 @dataclass(frozen=True)
 class Options:
-    """`pg_options` of init_process_group, new_group and split_group. Rank 0 decides for all, but for the timeout.
+    """`pg_options` of init_process_group, new_group and split_group. Rank 0's values count for all, except the timeout.
 
     Attributes:
         topology: The network, such as "torus:4x4". None: RINGROAD_TOPOLOGY, or what is detected.

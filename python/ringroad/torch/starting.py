@@ -1,4 +1,4 @@
-"""torch's default process group of a job, whichever launcher has started it."""
+"""torch's default process group of a job, under any launcher."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _POLL = 0.01
 def init(
     backend: str = "ringroad", *, timeout: timedelta | float | None = None, options: Options | None = None
 ) -> None:
-    """Makes torch's default process group of all processes of this job, whichever launcher has started them.
+    """Makes torch's default process group of all processes of this job, under any launcher.
 
     It is `torch.distributed.init_process_group` for torchrun, srun and mpirun: the processes meet where
     `ringroad.init` meets. Frameworks that refuse unknown backends keep the group that they find, so call this before
     them.
 
-    It also sets what torchrun sets and frameworks read, where it is not set and the launcher says it: `RANK`,
-    `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`.
+    It also sets the variables that torchrun sets and frameworks read, where they are unset and the launcher says them:
+    `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`.
 
     Args:
         backend: The backend, as for torch: "ringroad", or "cpu:ringroad,cuda:nccl".

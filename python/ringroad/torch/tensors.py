@@ -124,7 +124,7 @@ def is_here(tensor: torch.Tensor) -> bool:
 
 
 def is_recorded(tensor: torch.Tensor) -> bool:
-    """Whether a graph is recorded of what the tensor's device is told."""
+    """Whether the tensor's device is recording a graph."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
@@ -146,7 +146,7 @@ def copy(target: torch.Tensor, source: torch.Tensor) -> None:
 
 @copying()
 def divide(target: torch.Tensor, total: torch.Tensor, divisor: int) -> None:
-    """Fills a block with a sum's average, and rounds towards zero as NCCL does. A sum of its type is in its memory."""
+    """Fills a block with a sum's average, rounded towards zero as by NCCL. A sum of its type is in its memory."""
     if total.dtype.is_signed:
         total.data.div_(divisor, rounding_mode="trunc")
     else:  # torch does not divide these
@@ -158,7 +158,7 @@ def divide(target: torch.Tensor, total: torch.Tensor, divisor: int) -> None:
 
 @copying()
 def copied(block: torch.Tensor, elements: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-    """A copy of this many elements from the block's address on. With a type, no copy if they have it."""
+    """A copy of this many elements from the block's address on; with a type, only a copy if theirs is another one."""
     whole = block.as_strided((elements,), (1,))
     return whole.clone() if dtype is None else whole.to(dtype)
 
