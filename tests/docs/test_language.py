@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections import Counter
 
 from helpers import ROOT
 
@@ -38,3 +39,20 @@ def test_no_phrase_reads_as_translated():
 
 def test_functions_and_constants_say_of_what():
     assert found(r"\bfn (of|look|hear|say)\b|\bconst (PATIENCE|MOST|LOOK|LONGEST)\b", "rust/*.rs") == []
+
+
+def declared(pattern, *files):
+    """How many types the files declare, and the names that stand for several of them."""
+    lines = found(pattern, *files)
+    names = Counter(re.search(pattern, line.split(": ", 1)[1])[1] for line in lines if "/tests" not in line)
+    return len(names), sorted(name for name, times in names.items() if times > 1)
+
+
+def test_a_name_means_one_thing():
+    """Of the types of each language at most 4 % share a name with another one."""
+    for pattern, files in [
+        (r"^(?:pub(?:\(\w+\))? )?(?:struct|enum|trait|type) (\w+)", "rust/*/src/*.rs"),
+        (r"^class (\w+)", "python/*.py"),
+    ]:
+        types, twice = declared(pattern, files)
+        assert types > 150 and len(twice) <= 0.04 * types, twice

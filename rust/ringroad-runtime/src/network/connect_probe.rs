@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use super::rates::{greet, CONNECT_PROBE};
-use super::reach::{Seen, Target, Token};
+use super::reach::{ReachTarget, Seen, Token};
 
 /// How long a connection may take to be made, and then the answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
@@ -19,7 +19,7 @@ const BRIEF: Duration = Duration::from_millis(5);
 const STACK: usize = 128 << 10;
 
 /// By which addresses these hosts answer; `None` for a host that is not asked. Their ports are those for flows.
-pub(super) fn probe(targets: &[Option<Target>]) -> Vec<Vec<Seen>> {
+pub(super) fn probe(targets: &[Option<ReachTarget>]) -> Vec<Vec<Seen>> {
     let (send, heard) = channel();
     let mut silent: Vec<bool> = targets.iter().map(Option::is_some).collect();
     for (index, target) in targets.iter().enumerate() {
@@ -70,7 +70,7 @@ mod tests {
         let receiving = Receiving::begin([7; 16], None).unwrap();
         let target = |token: u8| {
             let addresses = vec![Ipv4Addr::LOCALHOST.into()];
-            Some(Target { addresses, ports: receiving.ports, token: [token; 16] })
+            Some(ReachTarget { addresses, ports: receiving.ports, token: [token; 16] })
         };
         let seen = probe(&[target(7), None, target(8)]);
         assert_eq!(seen[0].iter().map(|seen| (seen.address, seen.hops)).collect::<Vec<_>>(), [(0, None)]);

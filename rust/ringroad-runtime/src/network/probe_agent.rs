@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::connect_probe;
 use super::rates::Receiving;
-use super::reach::{self, Answering, Questions, Seen, Target, Token};
+use super::reach::{self, Answering, Questions, ReachTarget, Seen, Token};
 use super::trace::{RouteHops, TracedRoutes, HOP_TIMEOUTS};
 use crate::os::ports::PortRange;
 use crate::os::random::token;
@@ -41,8 +41,8 @@ impl ProbeFacts {
         Some(self.stated[place]).filter(|rate| *rate > 0.0)
     }
 
-    fn target(&self) -> Target {
-        Target { addresses: self.addresses.clone(), ports: self.questions, token: self.token }
+    fn target(&self) -> ReachTarget {
+        ReachTarget { addresses: self.addresses.clone(), ports: self.questions, token: self.token }
     }
 }
 
@@ -105,7 +105,7 @@ impl ProbeAgent {
         wanted.extend(flows.map(|(_, to)| *to).filter(|to| *to < facts.len()));
         wanted.sort_unstable();
         wanted.dedup();
-        let mut targets: Vec<Option<Target>> = vec![None; facts.len()];
+        let mut targets: Vec<Option<ReachTarget>> = vec![None; facts.len()];
         wanted.iter().for_each(|host| targets[*host] = Some(facts[*host].target()));
         let mut seen = reach::ask(&self.questions, &targets, self.own + 1, self.epoch);
         for (host, target) in targets.iter_mut().enumerate() {

@@ -40,7 +40,7 @@ pub(super) type Token = [u8; 16];
 
 /// A host as others have to know it to ask it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct ReachTarget {
     pub addresses: Vec<IpAddr>,
     /// Its ports for questions over IPv4 and IPv6.
     pub ports: [Option<u16>; 2],
@@ -134,7 +134,7 @@ impl Questions {
 /// that is not asked.
 pub(super) fn ask(
     Questions(sockets): &Questions,
-    targets: &[Option<Target>],
+    targets: &[Option<ReachTarget>],
     first: usize,
     epoch: Instant,
 ) -> Vec<Vec<Seen>> {
@@ -158,7 +158,7 @@ pub(super) fn ask(
 }
 
 struct Asking<'a> {
-    targets: &'a [Option<Target>],
+    targets: &'a [Option<ReachTarget>],
     sockets: &'a [Option<Datagrams>; 2],
     seen: Vec<Vec<Seen>>,
     /// Of each target, whether it was asked in this round and has not answered yet. Empty once all have answered.
@@ -271,7 +271,7 @@ mod tests {
         let target = |token: u8| {
             // The second address is that of nobody.
             let addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 0, 9).into()];
-            Some(Target { addresses, ports: answering.ports, token: [token; 16] })
+            Some(ReachTarget { addresses, ports: answering.ports, token: [token; 16] })
         };
         let seen = ask(&Questions::open(), &[target(7), None, target(8)], 1, epoch);
         assert_eq!(seen[0].iter().map(|seen| seen.hops).collect::<Vec<_>>(), [Some(1), Some(1)]);
