@@ -15,11 +15,8 @@ from typing import Any
 from ringroad._native import CostModel, Schedule, Topology
 from ringroad._support.text import seconds_text
 from ringroad.lab import programs, routes
-from ringroad.lab.reproduce import random_graphs
+from ringroad.lab.reproduce import graphs
 from ringroad.lab.reproduce.definition import NetworkDefinition
-from ringroad.lab.reproduce.hosts import through_hosts
-from ringroad.lab.reproduce.path_expanders import path_expander
-from ringroad.lab.reproduce.single_paths import busiest_link, with_links_in_random_order
 from ringroad.lab.reproduce.tables import Chart, TableReport
 from ringroad.lab.synthesis import AlltoallFlow, alltoall_flow
 
@@ -260,9 +257,9 @@ def one_path(table: dict[str, Any]) -> TableReport:
     for spec in table["networks"]:
         network, least = _network(spec), _flow(spec).least_seconds
         ratios = {
-            "sources": _shortest(with_links_in_random_order(network)) / least,
+            "sources": _shortest(graphs.with_links_in_random_order(network)) / least,
             "by links": _shortest(network) / least,
-            "pairs": busiest_link(network) / least,
+            "pairs": graphs.busiest_link(network) / least,
             "one way": _alone(spec) / least,
             "even": _spread(spec) / least,
         }
@@ -377,9 +374,9 @@ def over_expanders(figure: str, degree: int, sizes: list[int], stated: float | N
     for ranks in sizes:
         kautz = _kautz(degree, ranks).seconds
         others = {
-            "Xpander": random_graphs.xpander(ranks, degree, 1.0),
-            "random": random_graphs.regular(ranks, degree // 2, 1.0),
-            "random, one way": random_graphs.regular(ranks, degree, 1.0, one_way=True),
+            "Xpander": graphs.xpander(ranks, degree, 1.0),
+            "random": graphs.regular(ranks, degree // 2, 1.0),
+            "random, one way": graphs.regular(ranks, degree, 1.0, one_way=True),
         }
         loads = {label: alltoall_flow(network, gap=_COARSE).seconds for label, network in others.items()}
         for label, load in loads.items():
@@ -413,7 +410,7 @@ def path_expanders(table: dict[str, Any]) -> TableReport:
     title = f"the load of the busiest link on shortest-path expanders, d = {degree}"
     report = TableReport(PAPER, "Appendix E", title, header, right=header, notes=notes)
     for ranks in table["ranks"]:
-        network = path_expander(ranks, degree, 1.0)
+        network = graphs.path_expander(ranks, degree, 1.0)
         load, kautz = alltoall_flow(network, gap=_COARSE).seconds, _kautz(degree, ranks).seconds
         cells = (f"{load:.4g}", f"{kautz:.4g}", f"{load / kautz:.3f}")
         report.rows.append([str(ranks), str(len(network.links)), *cells])
@@ -428,9 +425,12 @@ def hosts(table: dict[str, Any]) -> TableReport:
     networks = {
         "torus": _network(f"torus:{table['side']}x{table['side']}"),
         "generalised Kautz": _network(f"generalized-kautz:{degree}:{ranks}"),
-        "expander": path_expander(ranks, degree, 1.0),
+        "expander": graphs.path_expander(ranks, degree, 1.0),
     }
-    behind: dict[str, Callable[[Topology, float], Topology]] = {"": Topology.behind_nics, ", through": through_hosts}
+    behind: dict[str, Callable[[Topology, float], Topology]] = {
+        "": Topology.behind_nics,
+        ", through": graphs.through_hosts,
+    }
     rates = {
         label + how: {host: alltoall_flow(make(network, host), gap=_COARSE).rate for host in table["hosts"]}
         for how, make in behind.items()
