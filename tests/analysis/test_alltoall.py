@@ -14,7 +14,7 @@ import ringroad
 from helpers import FULL
 from ringroad import cli
 from ringroad.lab import programs
-from ringroad.lab.reproduce.hosts import through_hosts
+from ringroad.lab.reproduce.graphs import through_hosts
 from ringroad.lab.synthesis import alltoall_flow
 
 GAP = 0.005

@@ -15,9 +15,10 @@ import pytest
 from helpers import check_fits, long
 from ringroad import CostModel, Schedule, Topology
 from ringroad._support.text import parse_bytes
-from ringroad.lab.reproduce import PAPERS, Definition, Panel, Report, basu, networks, reproduce, zhao
-from ringroad.lab.reproduce.claims import QUANTITIES, counted, counts_text, judge
-from ringroad.lab.reproduce.definition import ORIGINS, Claim, Kind, introduction
+from ringroad.lab.reproduce import PAPERS, Definition, Panel, Report, basu, reproduce, zhao
+from ringroad.lab.reproduce.claims import Kind, counted, counts_text
+from ringroad.lab.reproduce.definition import ORIGINS
+from ringroad.lab.reproduce.quantities import EQUATIONS, QUANTITIES, judge
 
 
 class Reports(dict[str, list[Report]]):
@@ -67,9 +68,9 @@ def test_tables_fit_terminals(reports, capsys, monkeypatch):
 
 def test_swing_on_64x64(reports):
     """Swing is the best from 32 B to 32 MiB, by about 120 % at 2 MiB. From 128 MiB on, bucket is the best."""
-    (panel,) = next(report.panels for report in reports["swing"] if report.figure.name == "Figure 7")
+    (panel,) = next(report.panels for report in reports["swing"] if report.name == "Figure 7")
     rivals = {"recursive-doubling", "bucket", "ring"}
-    assert set(panel.rivals()) == rivals
+    assert set(panel.rivals) == rivals
     for size in panel.sizes:
         times = {key: panel.seconds(key, size) for key in rivals | {"swing"}}
         expected = "swing" if size <= 32 << 20 else "bucket"
@@ -98,7 +99,7 @@ def test_swing_without_start_up_times():
 
 def test_trivance_on_tori_of_threes(reports):
     """Where the published distances are exact, the paper's statements hold: the best from 32 B to 8 MiB and beyond."""
-    report = next(report for report in reports["trivance"] if report.figure.name == "Figures 11 and 12")
+    report = next(report for report in reports["trivance"] if report.name == "Figures 11 and 12")
     panel = report.panels[0]
     assert all(panel.winner(size) == "trivance" for size in panel.sizes if size <= 8 << 20)
     assert statistics.median(panel.gains()) > 0.05
@@ -106,7 +107,7 @@ def test_trivance_on_tori_of_threes(reports):
 
 def test_equations_of_kolmakov(reports):
     """(25), (36) and (44) are the costs of schedules on 127 ranks, up to rounding, and (37) finds the best one."""
-    equations = next(report for report in reports["kolmakov"] if report.figure.name == "Equations")
+    equations = next(report for report in reports["kolmakov"] if report.name == "Equations")
     assert len(equations.verdicts) == 14
     for verdict in equations.verdicts:
         assert verdict.ours == pytest.approx(verdict.stated, rel=1e-12), verdict.text
@@ -114,24 +115,27 @@ def test_equations_of_kolmakov(reports):
 
 @pytest.mark.parametrize("paper", ["swing", "trivance", "kolmakov"])
 def test_definitions_name_what_there_is(paper):
-    definition = Definition.load(paper)
-    keys = {series.key for series in definition.series}
-    assert definition.subject in keys
-    for figure in definition.figures:
-        assert figure.plot in {"none", "goodput", "time", "gain", "box", "ranks"}
-        assert figure.sizes and figure.settings
-        for setting in figure.settings:
-            assert set(setting.without) <= keys
-        for claim in figure.claims:
-            assert claim.quantity in QUANTITIES and claim.kind in get_args(Kind)
-            given = [claim.stated, claim.at_least, claim.at_most, claim.formula or None]
-            assert sum(value is not None for value in given) == 1, claim
+    data = Definition.load(paper).data
+    keys = data["series"].keys()
+    assert data["subject"] in keys
+    for figure in data["figure"]:
+        assert figure["plot"] in {"none", "goodput", "time", "gain", "box", "ranks"}
+        assert figure["panels"] and set(figure.get("without", [])) <= keys
+        assert figure.get("sizes", data["sizes"]).keys() == {"smallest", "largest", "factor"}
+        for network in figure["panels"]:
+            if not isinstance(network, str):
+                assert network.keys() <= {"topology", "bandwidth", "label", "without"}
+                assert set(network.get("without", [])) <= keys
+        for claim in figure["claims"]:
+            assert claim["quantity"] in QUANTITIES and claim.get("kind", "statement") in get_args(Kind)
+            assert claim.get("formula", "best r") in EQUATIONS
+            assert len(claim.keys() & {"stated", "at_least", "at_most", "formula"}) == 1, claim
 
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_assumptions_say_whose_they_are(paper):
-    assumptions = introduction(paper).assumptions
-    assert assumptions and {assumption.origin for assumption in assumptions} <= set(ORIGINS)
+    assumptions = Definition.load(paper).assumptions
+    assert assumptions and {assumption["origin"] for assumption in assumptions} <= set(ORIGINS)
 
 
 def test_networks_of_zhao(reports):
@@ -165,25 +169,31 @@ def test_networks_of_zhao(reports):
 
 def _fewer(tables):
     """The part of Basu et al.'s tables that takes a moment."""
+    whole = tables["Section 3.1"]["networks"]
     small = {
-        "programs": {"rows": [row for row in tables["programs"]["rows"] if not row["network"].startswith("torus")]},
-        "schedules": tables["schedules"] | {"ordered": ["torus:3x3x3", "torus:4x4"]},
-        "figure6": {"links": [8], "decomposed": [8, 16], "flow": [8, 16, 40], "degree": 4},
-        "figure7": {"networks": ["torus:3x3x3", "generalized-kautz:4:40"]},
-        "disjoint": {"networks": ["generalized-kautz:4:20"]},
-        "figure8": {"degrees": [4], "ranks": [25, 50, 150, 200], "all": {"degrees": [2, 3], "largest": 40}},
-        "figure9": {"tori": [5, 10, 20], "expanders": [50, 100]},
-        "figure12": {"degree": 8, "expanders": [45]},
-        "appendix_e": {"degree": 4, "ranks": [64]},
-        "figure13": tables["figure13"] | {"hosts": [4, 1.3, 1, 0.5]},
+        "Section 3.1": {"networks": [row for row in whole if not row["network"].startswith("torus")]},
+        "Section 6.2": {"ordered": ["torus:3x3x3", "torus:4x4"]},
+        "Figure 6": {"all pairs": [8], "decomposed": [8, 16], "flow": [8, 16, 40]},
+        "Figure 7": {"networks": ["torus:3x3x3", "generalized-kautz:4:40"]},
+        "Section 3.1.4": {"networks": ["generalized-kautz:4:20"]},
+        "Figures 8 and 11": {
+            "degrees": [4],
+            "ranks": [25, 50, 150, 200],
+            "covered": {"degrees": [2, 3], "largest": 40},
+        },
+        "Section 6.4": {"sides": [5, 10, 20]},
+        "Figure 9": {"sizes": [50, 100]},
+        "Figure 12": {"sizes": [45]},
+        "Appendix E": {"sizes": [64]},
+        "Figure 13": {"hosts": [4, 1.3, 1, 0.5]},
     }
-    return tables | small
+    return tables | {name: tables[name] | fewer for name, fewer in small.items()}
 
 
 def test_flows_of_basu():
     """A few networks of each table; all of them with RINGROAD_TEST_FULL=1."""
-    definition = introduction("basu")
-    found = {name: make() for name, make in basu.reports(replace(definition, tables=_fewer(definition.tables)))}
+    definition = Definition.load("basu")
+    found = {name: make() for name, make in basu.reports(replace(definition, data=_fewer(definition.data))).items()}
     assert [report.name for report in found.values()] == list(found)
     _check_statements(found.values(), 85, 75, checks=20)
     programs = found["Section 3.1"]
@@ -229,44 +239,42 @@ def test_conjecture_on_circulants():
         assert found == spec and looked > 10
     for ranks, offsets in [(15, (1, 4, 5)), (12, (1, 3, 4, 5)), (13, (1, 3, 4)), (12, (2, 3))]:
         spec = f"circulant:{ranks}:{','.join(map(str, offsets))}"
-        assert networks.evaluate(spec, "allgather").bandwidth == sent(ranks, offsets), spec
+        assert zhao.evaluate(spec, "allgather").bandwidth == sent(ranks, offsets), spec
     assert sent(15, (1, 4, 5)) == 1 > Fraction(14, 15)
 
 
 def test_bounds_and_margins():
     definition = Definition.load("swing")
-    figure = next(figure for figure in definition.figures if figure.name == "Figure 7")
-    panel = Panel(definition, figure.settings[0], figure.sizes)
+    figure = next(figure for figure in definition.data["figure"] if figure["name"] == "Figure 7")
+    panel = Panel(definition, figure, figure["panels"][0])
 
-    def check(claim: Claim, agrees: bool) -> None:
-        (verdict,) = judge(definition.model, figure, claim, [panel])
-        assert verdict.agrees is agrees, verdict
+    def agrees(quantity: str, **claim: object) -> bool:
+        (verdict,) = judge("Figure 7", [panel], text="", quantity=quantity, **claim)
+        return verdict.agrees
 
     at = {"size": "2MiB"}
-    check(Claim("gain", "", at, stated=1.2, margin=0.1), True)
-    check(Claim("gain", "", at, stated=1.2, margin=0.01), False)
-    check(Claim("gain", "", at, at_least=1.0), True)
-    check(Claim("gain", "", at, at_least=1.4), False)
-    check(Claim("gain", "", at, at_most=1.4), True)
-    check(Claim("gain", "", at, at_most=1.0, margin=0.3), True)
-    check(Claim("sweet spot", "", {}, stated="1MiB", margin=2), True)
-    check(Claim("sweet spot", "", {}, stated="1MiB", margin=1.5), False)
-    check(Claim("winner", "", at, stated="swing"), True)
-    check(Claim("winner", "", at, stated="ring"), False)
-    with pytest.raises(ValueError, match=r"unknown quantity 'speed'; expected one of: gain,"):
-        judge(definition.model, figure, Claim("speed", "", {}, stated=1), [panel])
+    assert agrees("gain", **at, stated=1.2, margin=0.1)
+    assert not agrees("gain", **at, stated=1.2, margin=0.01)
+    assert agrees("gain", **at, at_least=1.0)
+    assert not agrees("gain", **at, at_least=1.4)
+    assert agrees("gain", **at, at_most=1.4)
+    assert agrees("gain", **at, at_most=1.0, margin=0.3)
+    assert agrees("sweet spot", stated="1MiB", margin=2)
+    assert not agrees("sweet spot", stated="1MiB", margin=1.5)
+    assert agrees("winner", **at, stated="swing")
+    assert not agrees("winner", **at, stated="ring")
     with pytest.raises(ValueError, match=r"torus:64x64 has no form 'bruck'; it has swing-latency/0,"):
         panel.form("bruck")
 
 
 def test_tables(reports, capsys):
     """Each row has its tolerance, our own figures have a star, and networks on which a statement agrees share a row."""
-    report = next(report for report in reports["kolmakov"] if report.figure.name == "Figure 1")
+    report = next(report for report in reports["kolmakov"] if report.name == "Figure 1")
     report.show()
     shown = " ".join(capsys.readouterr().out.split())
     assert "3 networks negligible for very large vectors gain 0 %* 2 points 0 % to 1 %" in shown
     assert "* the paper has words and no number; this number is ours" in shown
-    report = next(report for report in reports["swing"] if report.figure.name == "Figure 8")
+    report = next(report for report in reports["swing"] if report.name == "Figure 8")
     report.show()
     shown = " ".join(capsys.readouterr().out.split())
     assert "8x8 Swing is the best up to 32 MiB on every size of network leads until >= 32 MiB 0 8 MiB x0.25 no" in shown
@@ -275,7 +283,7 @@ def test_tables(reports, capsys):
 
 def test_what_counts(reports, capsys):
     """Checks of ours, and statements to which we fitted, have tables of their own; a bound's tolerance is one-sided."""
-    next(report for report in reports["trivance"] if report.figure.name == "Deficiencies").show()
+    next(report for report in reports["trivance"] if report.name == "Deficiencies").show()
     theirs, ours = capsys.readouterr().out.split("we check")
     assert "log3 n steps, 1 / log2 3 of log2 n" in theirs and "(2/3) log3 n" in ours
     verdicts = [verdict for report in reports["swing"] for verdict in report.verdicts]
@@ -299,7 +307,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_one_figure(reports):
     (report,) = reproduce("zhao", "Table 5")
     assert report.name == "Table 5"
-    assert [report.name for report in reports["zhao"]] == [name for name, _ in zhao.reports(introduction("zhao"))]
+    assert [report.name for report in reports["zhao"]] == list(zhao.reports(Definition.load("zhao")))
     with pytest.raises(ValueError, match=r"swing has no figure 'Figure 1' here; expected one of: Table 2, Figure 7, "):
         reproduce("swing", "Figure 1")
 

@@ -35,8 +35,8 @@ BUDGET = {
         "rust/ringroad-lab/src": 2_903,
         "rust/ringroad-py/src/lab": 541,
         "rust/ringroad-web/src": 233,
-        "python/ringroad/cli/lab": 635,
-        "python/ringroad/lab": 6_711,
+        "python/ringroad/cli/lab": 627,
+        "python/ringroad/lab": 6_264,
     },
 }
 """The lines of each ring, by folder or file; a folder's do not count those of a folder within that is listed."""

@@ -1,72 +1,21 @@
-"""Compares a paper's statements with the model: quantities of a panel, and the differences."""
+"""Statements of papers beside our values: differences, counts and tables."""
 
-import math
-import statistics
-from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
-from ringroad._support.text import bytes_text, parse_bytes, print_table, print_wrapped, seconds_text, significant
-from ringroad.lab.reproduce.definition import Claim, Figure, Kind, Model
-from ringroad.lab.reproduce.evaluation import Panel
-from ringroad.lab.reproduce.formulas import FORMULAS
+from ringroad._support.text import bytes_text, print_table, print_wrapped, seconds_text, significant
 
+Kind = Literal["statement", "fit", "check"]
+"""What is compared: a statement of the paper; a statement to which an assumption was fitted, whose agreement proves
+nothing; or a check of ours, of which the paper says nothing."""
 
-def _smallest_gain(panel: Panel) -> float:
-    # Equal series may differ by rounding; that is a gain of 0.
-    smallest = min(panel.gains())
-    return 0.0 if abs(smallest) < 1e-12 else smallest
-
-
-def _excess(panel: Panel, form: str) -> float:
-    """By how much the most loaded link carries more than on a square torus of the shortest side."""
-    return panel.form(form).cost.worst_link - panel.on_square(form).cost.worst_link
-
-
-def _form_margin(panel: Panel, form: str, among: list[str]) -> float:
-    """The least margin by which a form is faster than others, over the sizes for which it is the subject's best
-    form."""
-    there = {found.name for forms in panel.forms.values() for found in forms}
-    others = [panel.form(name) for name in among if name in there]
-    sizes = [size for size in panel.sizes if panel.best(panel.subject, size).name == form]
-    return min(other.seconds(size) / panel.form(form).seconds(size) for size in sizes for other in others) - 1
-
-
-def _of_cost(name: str) -> Callable[[Panel, str], Any]:
-    return lambda panel, form: getattr(panel.form(form).cost, name)
-
-
-QUANTITIES: dict[str, tuple[Callable[..., Any], str]] = {
-    "gain": (Panel.gain, "percent"),
-    "largest gain": (
-        lambda panel, smallest=0, largest=math.inf, of=None: max(
-            panel.gain(size, of=of) for size in panel.sizes if smallest <= size <= largest
-        ),
-        "percent",
-    ),
-    "smallest gain": (_smallest_gain, "percent"),
-    "median gain": (lambda panel: statistics.median(panel.gains()), "percent"),
-    "gain over": (Panel.gain, "percent"),
-    "growth": (
-        lambda panel, over, smallest, largest: panel.gain(largest, over) - panel.gain(smallest, over),
-        "percent",
-    ),
-    "sweet spot": (Panel.sweet_spot, "bytes"),
-    "leads until": (Panel.leads_until, "bytes"),
-    "winner": (Panel.winner, "name"),
-    "goodput": (lambda panel, key, size: panel.goodput(key, size) / panel.peak, "percent"),
-    "form time": (lambda panel, form, size: panel.form(form).seconds(size), "seconds"),
-    "best r": (lambda panel, key, size: int(panel.best(key, size).name.partition(":")[2]), "number"),
-    "steps": (_of_cost("steps"), "number"),
-    "Lambda": (_of_cost("latency_deficiency"), "number"),
-    "Psi": (_of_cost("bandwidth_deficiency"), "number"),
-    "Xi": (_of_cost("congestion_deficiency"), "number"),
-    "Psi Xi": (_of_cost("worst_link"), "number"),
-    "excess": (_excess, "number"),
-    "margin": (_form_margin, "percent"),
+HEADINGS: dict[Kind, str] = {
+    "statement": "the paper states",
+    "fit": "the paper states, and we fitted to it",
+    "check": "we check",
 }
-"""The quantities of a panel, each with its function and unit."""
+"""The heading of each kind's statements. Those of each kind have a table of their own."""
 
 MEANINGS = {
     "gain": "goodput over that of the best other series, less 1",
@@ -183,67 +132,21 @@ def _shown(value: Any, unit: str) -> str:
             return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
-def judge(model: Model, figure: Figure, claim: Claim, panels: list[Panel]) -> list[Verdict]:
-    """The verdicts of a claim on each of its panels. Raises ValueError for an unknown quantity."""
-    if claim.quantity not in QUANTITIES:
-        raise ValueError(
-            f"{figure.name} states the unknown quantity {claim.quantity!r}; expected one of: {', '.join(QUANTITIES)}"
-        )
-    wanted = range(len(panels)) if claim.panels is None else claim.panels
-    return [_judge(model, figure.name, claim, panels[index]) for index in wanted]
-
-
-def _judge(model: Model, figure: str, claim: Claim, panel: Panel) -> Verdict:
-    measure, unit = QUANTITIES[claim.quantity]
-    sizes = {"size", "smallest", "largest"}
-    arguments = {name: parse_bytes(value) if name in sizes else value for name, value in claim.arguments.items()}
-    given: dict[str, Any] = {"": claim.stated, ">= ": claim.at_least, "<= ": claim.at_most}
-    if claim.formula:
-        given[""] = FORMULAS[claim.formula](panel, model, **arguments)
-    bound, stated = next((bound, value) for bound, value in given.items() if value is not None)
-    if isinstance(stated, str) and unit == "bytes":
-        stated = parse_bytes(stated)
-    return Verdict(
-        figure,
-        panel.label,
-        claim.text,
-        claim.quantity,
-        unit=unit,
-        stated=stated,
-        bound=bound,
-        ours=measure(panel, **arguments),
-        margin=claim.margin,
-        ours_stated=claim.ours,
-        why=claim.why,
-        kind=claim.kind,
-    )
-
-
-HEADINGS: dict[Kind, str] = {
-    "statement": "the paper states",
-    "fit": "the paper states, and we fitted to it",
-    "check": "we check",
-}
-"""The heading of each kind's statements. Those of each kind have a table of their own."""
-
-
-def counted(verdicts: Iterable[Verdict]) -> dict[str, int]:
+def counted(verdicts: list[Verdict]) -> dict[str, int]:
     """The numbers of statements and of our checks, and how many of them agree; and of statements that do not count,
     because an assumption was fitted to them.
     """
-    kinds: dict[Kind, list[bool]] = {kind: [] for kind in HEADINGS}
-    for verdict in verdicts:
-        kinds[verdict.kind].append(verdict.agrees)
+    agrees = {kind: [verdict.agrees for verdict in verdicts if verdict.kind == kind] for kind in HEADINGS}
     return {
-        "statements": len(kinds["statement"]),
-        "agreeing": sum(kinds["statement"]),
-        "checks": len(kinds["check"]),
-        "checks_agreeing": sum(kinds["check"]),
-        "fitted": len(kinds["fit"]),
+        "statements": len(agrees["statement"]),
+        "agreeing": sum(agrees["statement"]),
+        "checks": len(agrees["check"]),
+        "checks_agreeing": sum(agrees["check"]),
+        "fitted": len(agrees["fit"]),
     }
 
 
-def counts_text(verdicts: Iterable[Verdict]) -> str:
+def counts_text(verdicts: list[Verdict]) -> str:
     """The same as a sentence."""
     count = counted(verdicts)
     text = f"{count['agreeing']} of {count['statements']} statements agree"
@@ -257,27 +160,30 @@ def counts_text(verdicts: Iterable[Verdict]) -> str:
 def print_verdicts(verdicts: list[Verdict]) -> None:
     """Prints statements beside our values, with tolerances. Panels on which a statement agrees alike share a row."""
     for kind, heading in HEADINGS.items():
-        _print_kind(heading, [verdict for verdict in verdicts if verdict.kind == kind])
+        if of_kind := [verdict for verdict in verdicts if verdict.kind == kind]:
+            _print_kind(heading, of_kind)
 
 
 def _print_kind(heading: str, verdicts: list[Verdict]) -> None:
-    if not verdicts:
-        return
     header = ["on", heading, "quantity", "stated", "tolerance", "ours", "difference", "agrees", "note"]
     notes: dict[str, int] = {}
     rows = []
     differing = {(v.quantity, v.text) for v in verdicts if not v.agrees}
     for _, group in groupby(verdicts, key=_shared_row):
         alike = list(group)
-        first = alike[0]
-        asked = any(v.difference not in (0, None) for v in alike) and (first.quantity, first.text) not in differing
+        first, ordered = alike[0], sorted(alike, key=lambda v: (v.difference or 0, v.ours_text))
+        asked = any(v.difference for v in alike) and (first.quantity, first.text) not in differing
         explained = first.why and (asked or not first.agrees)
         note = f"[{notes.setdefault(first.why, len(notes) + 1)}]" if explained else ""
-        together = [first.panel] if len(alike) == 1 else [f"{len(alike)} networks"]
-        measured = [_between([getattr(v, name) for v in _ordered(alike)]) for name in ("ours_text", "difference_text")]
-        agrees = "yes" if first.agrees else "no"
-        texts = [first.text, first.quantity, first.stated_text, first.tolerance_text, *measured, agrees, note]
-        rows.append(together + texts)
+        rows.append(
+            [
+                first.panel if len(alike) == 1 else f"{len(alike)} networks",
+                *(first.text, first.quantity, first.stated_text, first.tolerance_text),
+                _between(ordered[0].ours_text, ordered[-1].ours_text),
+                _between(ordered[0].difference_text, ordered[-1].difference_text),
+                *("yes" if first.agrees else "no", note),
+            ]
+        )
     print_table(header, rows, right=["stated", "tolerance", "ours", "difference"])
     for why, number in notes.items():
         print_wrapped(f"  [{number}] {why}", "      ")
@@ -291,13 +197,8 @@ def _print_kind(heading: str, verdicts: list[Verdict]) -> None:
 
 def _shared_row(verdict: Verdict) -> tuple[object, ...]:
     """The key by which statements share a row. A statement that does not agree has a row of its own."""
-    shared = (verdict.quantity, verdict.text, verdict.stated_text, verdict.agrees)
-    return shared if verdict.agrees else (*shared, verdict.panel)
+    return verdict.quantity, verdict.text, verdict.stated_text, verdict.agrees or verdict.panel
 
 
-def _ordered(verdicts: list[Verdict]) -> list[Verdict]:
-    return sorted(verdicts, key=lambda v: (v.difference or 0, v.ours_text))
-
-
-def _between(texts: list[str]) -> str:
-    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
+def _between(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"

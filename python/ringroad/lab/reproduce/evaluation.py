@@ -1,79 +1,88 @@
 """The lines of a panel: the time of every series for every size."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
-from itertools import takewhile
+from itertools import count, takewhile
+from typing import Any
 
 from ringroad._costs import Cost
 from ringroad._native import Algorithm, CostModel, Schedule, Topology
-from ringroad.lab.reproduce.definition import Definition, Model, Setting
-
-
-@dataclass(frozen=True)
-class Form:
-    """An algorithm on the panel's network."""
-
-    name: str
-    cost: Cost
-
-    def seconds(self, size: int) -> float:
-        return self.cost.fixed + self.cost.per_byte * size
+from ringroad._support.text import parse_bytes
+from ringroad.lab.reproduce.definition import Definition
 
 
 @lru_cache(maxsize=512)
-def _form(name: str, spec: str, bandwidth: float, model: Model) -> Form | None:
-    """The form on this network; None if the algorithm does not run on it."""
+def cost_of_form(name: str, spec: str, **model: float) -> Cost | None:
+    """The cost of a form on this network; None if the algorithm does not run on it.
+
+    A form is an algorithm; `swing-latency/0` is the algorithm on the ports of its slice 0 alone.
+    """
     algorithm, _, part = name.partition("/")
-    network = Topology(spec, bandwidth=bandwidth, latency=model.link_latency, processing=model.processing)
+    bandwidth, latency, processing = model["bandwidth"], model["link_latency"], model["processing"]
+    network = Topology(spec, bandwidth=bandwidth, latency=latency, processing=processing)
     if not Algorithm(algorithm).supports(network):
         return None
     schedule = Schedule.build(algorithm, network)
     if part:
         schedule = schedule.on_slice(int(part))
     # The papers' models have no cost of messages that meet at a port.
-    costs = CostModel(step_latency=model.step_latency, incast_latency=0.0, reduce_cost=model.reduce_cost)
-    return Form(name, costs.cost(schedule, network, 0))
+    costs = CostModel(step_latency=model["step_latency"], incast_latency=0.0, reduce_cost=model["reduce_cost"])
+    return costs.cost(schedule, network, 0)
+
+
+def seconds(cost: Cost, size: int) -> float:
+    """The time for a vector of this many bytes."""
+    return cost.fixed + cost.per_byte * size
 
 
 class Panel:
     """What a figure shows of one network: how long every series takes for every size.
 
+    A series is at every size the fastest of its forms. The subject is the series that the paper is about; it is not
+    compared with series that are `aside`.
+
     Args:
         definition: The paper's evaluation.
-        setting: The network, and the series that the panel leaves out.
-        sizes: The lengths of the vector in bytes.
+        figure: The figure, as in the definition's data.
+        network: A panel of it: the network's spec; or a mapping with the `topology`, and perhaps the `bandwidth` of a
+            link in bytes per second, the panel's `label`, and the series that it is `without`.
     """
 
-    def __init__(self, definition: Definition, setting: Setting, sizes: Sequence[int]) -> None:
-        self.setting = setting
-        self.label = setting.label
-        self.sizes = list(sizes)
-        self.subject = definition.subject
-        self._model = definition.model
+    def __init__(self, definition: Definition, figure: Mapping[str, Any], network: str | Mapping[str, Any]) -> None:
+        own: Mapping[str, Any] = {"topology": network} if isinstance(network, str) else network
+        without = own.get("without", figure.get("without", []))
+        sizes, every = figure.get("sizes", definition.data["sizes"]), definition.data["series"]
+        smallest, largest = parse_bytes(sizes["smallest"]), parse_bytes(sizes["largest"])
+        powers = (smallest * sizes["factor"] ** power for power in count())
+        self.sizes: list[int] = list(takewhile(lambda size: size <= largest, powers))
+        self.topology = own["topology"]
+        self.label = own.get("label", self.topology)
+        self.bandwidth = own.get("bandwidth", definition.model["bandwidth"])
+        self.model: dict[str, float] = {**definition.model, "bandwidth": self.bandwidth}
+        self.subject: str = definition.data["subject"]
         # A series has the same number, and so the same colour, on all panels.
-        self.numbers = {series.key: number for number, series in enumerate(definition.series)}
-        self.series = {series.key: series for series in definition.series if series.key not in setting.without}
-        self.forms: dict[str, list[Form]] = {}
+        self.numbers = {key: number for number, key in enumerate(every)}
+        self.series = {key: series for key, series in every.items() if key not in without}
+        self.forms: dict[str, dict[str, Cost]] = {}
         for key, series in self.series.items():
-            forms = (_form(name, setting.topology, setting.bandwidth, definition.model) for name in series.forms)
-            if there := [form for form in forms if form is not None]:
+            costs = {name: cost_of_form(name, self.topology, **self.model) for name in series["forms"]}
+            if there := {name: cost for name, cost in costs.items() if cost is not None}:
                 self.forms[key] = there
         self.missing = [key for key in self.series if key not in self.forms]
-        network = Topology(setting.topology)
-        wide = sum(size > 1 for size in network.dimensions)
-        self.ranks = network.ranks
+        self.rivals = [key for key in self.forms if key != self.subject and not self.series[key].get("aside")]
+        topology = Topology(self.topology)
+        self.ranks = topology.ranks
         # An allreduce sends everything twice by all 2D ports.
-        self.peak = (wide or 0.5) * setting.bandwidth
+        self.peak = (sum(size > 1 for size in topology.dimensions) or 0.5) * self.bandwidth
 
-    def best(self, key: str, size: int) -> Form:
-        """Returns the fastest form of a series.
+    def best(self, key: str, size: int) -> str:
+        """Returns the name of the fastest form of a series.
 
         Args:
             key: The series.
             size: The length of the vector in bytes.
         """
-        return min(self.forms[key], key=lambda form: form.seconds(size))
+        return min(self.forms[key], key=lambda name: seconds(self.forms[key][name], size))
 
     def seconds(self, key: str, size: int) -> float:
         """Returns the time of the fastest form of a series.
@@ -82,20 +91,7 @@ class Panel:
             key: The series.
             size: The length of the vector in bytes.
         """
-        return self.best(key, size).seconds(size)
-
-    def goodput(self, key: str, size: int) -> float:
-        """Returns how many bytes per second a series reduces.
-
-        Args:
-            key: The series.
-            size: The length of the vector in bytes.
-        """
-        return size / self.seconds(key, size)
-
-    def rivals(self) -> list[str]:
-        """Returns all series that the subject is compared with."""
-        return [key for key in self.forms if key != self.subject and not self.series[key].aside]
+        return min(seconds(cost, size) for cost in self.forms[key].values())
 
     def rival(self, size: int) -> str:
         """Returns the fastest series that the subject is compared with.
@@ -103,7 +99,7 @@ class Panel:
         Args:
             size: The length of the vector in bytes.
         """
-        return min(self.rivals(), key=lambda key: self.seconds(key, size))
+        return min(self.rivals, key=lambda key: self.seconds(key, size))
 
     def winner(self, size: int) -> str:
         """Returns the fastest series; the subject if it is as fast as another one.
@@ -111,8 +107,7 @@ class Panel:
         Args:
             size: The length of the vector in bytes.
         """
-        rival = self.rival(size)
-        return self.subject if self.gain(size) >= 0 else rival
+        return self.subject if self.gain(size) >= 0 else self.rival(size)
 
     def gain(self, size: int, over: str | None = None, of: str | None = None) -> float:
         """Returns how much higher the goodput of one series is than that of another, as a fraction.
@@ -136,32 +131,16 @@ class Panel:
         """Returns the largest size up to which the subject is the fastest."""
         return max(takewhile(lambda size: self.winner(size) == self.subject, self.sizes), default=0)
 
-    def form(self, name: str) -> Form:
-        """Returns a form by its name.
+    def form(self, name: str) -> Cost:
+        """Returns the cost of a form.
 
         Args:
-            name: An algorithm's name.
+            name: The form's name.
 
         Raises:
             ValueError: The panel has no such form.
         """
-        found = {form.name: form for forms in self.forms.values() for form in forms}
+        found = {form: cost for forms in self.forms.values() for form, cost in forms.items()}
         if name not in found:
             raise ValueError(f"{self.label} has no form {name!r}; it has {', '.join(found)}")
         return found[name]
-
-    def on_square(self, name: str) -> Form:
-        """Returns a form on the torus all of whose sides are as long as the shortest side of this network.
-
-        Args:
-            name: An algorithm's name.
-
-        Raises:
-            ValueError: The algorithm does not run there.
-        """
-        sides = Topology(self.setting.topology).dimensions
-        square = "torus:" + "x".join([str(min(sides))] * len(sides))
-        form = _form(name, square, self.setting.bandwidth, self._model)
-        if form is None:
-            raise ValueError(f"{name!r} does not run on {square}")
-        return form

@@ -1,16 +1,17 @@
 """Tables of figures: every series' times, and the paper's statements beside our values."""
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from ringroad._support.text import bytes_text, print_table, print_wrapped, seconds_text
 from ringroad.lab.reproduce import basu, zhao
-from ringroad.lab.reproduce.claims import Verdict, judge, print_verdicts
-from ringroad.lab.reproduce.definition import Definition, Figure, NetworkDefinition, introduction
+from ringroad.lab.reproduce.claims import Verdict, print_verdicts
+from ringroad.lab.reproduce.definition import Definition
 from ringroad.lab.reproduce.evaluation import Panel
+from ringroad.lab.reproduce.quantities import judge
 from ringroad.lab.reproduce.tables import TableReport
 
 TABLES = {"zhao": zhao.reports, "basu": basu.reports}
@@ -22,39 +23,35 @@ class Report:
     """A figure with its panels, and what the paper states of it.
 
     Attributes:
-        definition: The paper's evaluation.
-        figure: The figure.
+        paper: One of `PAPERS`.
+        name: The figure's name in the paper.
+        title: What it shows.
+        plot: What its panels show over the sizes: "goodput", "time", "gain", "box", "ranks" or "none".
         panels: The panels, with computed times.
         verdicts: The paper's statements beside the computed values.
     """
 
-    definition: Definition
-    figure: Figure
+    paper: str
+    name: str
+    title: str
+    plot: str
     panels: list[Panel]
     verdicts: list[Verdict]
 
     def json(self) -> dict[str, Any]:
         """Returns the figure as a dictionary for JSON."""
         return {
-            "figure": self.figure.name,
-            "title": self.figure.title,
+            "figure": self.name,
+            "title": self.title,
             "panels": [_panel(panel) for panel in self.panels],
             "statements": [asdict(verdict) for verdict in self.verdicts],
         }
 
     def show(self) -> None:
         """Prints the figure as a table, and the statements."""
-        print_wrapped(f"{self.figure.name}: {self.figure.title}\n")
-        match self.figure.plot:
-            case "ranks":
-                _print_by_ranks(self.panels)
-            case "gain":
-                _print_gains(self.panels)
-            case "box":
-                _print_quartiles(self.panels)
-            case "goodput" | "time":
-                for panel in self.panels:
-                    _print_panel(panel)
+        print_wrapped(f"{self.name}: {self.title}\n")
+        if self.plot != "none":
+            _PRINTED[self.plot](self.panels)
         print_verdicts(self.verdicts)
 
 
@@ -77,35 +74,35 @@ def reproduce(paper: str, figure: str | None = None) -> Iterator[Report | TableR
         >>> all(verdict.agrees for verdict in report.verdicts)
         True
     """
-    definition = introduction(paper)
-    made: Sequence[tuple[str, Callable[[], Report | TableReport]]]
-    if isinstance(definition, NetworkDefinition):
+    definition = Definition.load(paper)
+    made: Mapping[str, Callable[[], Report | TableReport]]
+    if paper in TABLES:
         made = TABLES[paper](definition)
     else:
-        made = [(one.name, partial(_report, definition, one)) for one in definition.figures]
-    chosen = [make for name, make in made if figure in (None, name)]
+        made = {entry["name"]: partial(_report, definition, entry) for entry in definition.data["figure"]}
+    chosen = [make for name, make in made.items() if figure in (None, name)]
     if not chosen:
-        names = ", ".join(dict.fromkeys(name for name, _ in made))
-        raise ValueError(f"{paper} has no figure {figure!r} here; expected one of: {names}")
+        raise ValueError(f"{paper} has no figure {figure!r} here; expected one of: {', '.join(made)}")
     return (make() for make in chosen)
 
 
-def _report(definition: Definition, figure: Figure) -> Report:
-    panels = [Panel(definition, setting, figure.sizes) for setting in figure.settings]
-    verdicts = [verdict for claim in figure.claims for verdict in judge(definition.model, figure, claim, panels)]
-    return Report(definition, figure, panels, verdicts)
+def _report(definition: Definition, figure: Mapping[str, Any]) -> Report:
+    name = figure["name"]
+    panels = [Panel(definition, figure, network) for network in figure["panels"]]
+    verdicts = [verdict for claim in figure["claims"] for verdict in judge(name, panels, **claim)]
+    return Report(definition.paper, name, figure["title"], figure["plot"], panels, verdicts)
 
 
 def _panel(panel: Panel) -> dict[str, Any]:
     return {
         "network": panel.label,
-        "topology": panel.setting.topology,
-        "bandwidth": panel.setting.bandwidth,
+        "topology": panel.topology,
+        "bandwidth": panel.bandwidth,
         "sizes": panel.sizes,
         "not_offered": panel.missing,
         "series": {
             key: [
-                {"bytes": size, "seconds": panel.seconds(key, size), "form": panel.best(key, size).name}
+                {"bytes": size, "seconds": panel.seconds(key, size), "form": panel.best(key, size)}
                 for size in panel.sizes
             ]
             for key in panel.forms
@@ -118,38 +115,38 @@ def _percent(part: float) -> str:
     return f"{round(100 * part):+d} %"
 
 
-def _print_by_ranks(panels: list[Panel]) -> None:
-    """The times of all panels, which have one size."""
-    rows = [[str(panel.ranks), *_times(panel, panel.sizes[0])] for panel in panels]
-    _print_times("ranks", panels[0], rows)
-
-
-def _print_panel(panel: Panel) -> None:
-    ranks = f"{panel.ranks} ranks"
-    label = panel.label if panel.label == ranks else f"{panel.label}, {ranks}"
-    print_wrapped(f"{label}, {8e-9 * panel.setting.bandwidth:g} Gb/s")
-    _print_times("bytes", panel, [[bytes_text(size), *_times(panel, size)] for size in panel.sizes])
-
-
-def _times(panel: Panel, size: int) -> list[str]:
-    """The cells of a size: the time of each series, the letter of the best other one, and the gain over it."""
+def _cells(panel: Panel, size: int) -> list[str]:
+    """The time of each series, the letter of the best other one, and the gain over it."""
     times = [seconds_text(panel.seconds(key, size)) for key in panel.forms]
-    return [*times, panel.series[panel.rival(size)].letter, _percent(panel.gain(size))]
+    return [*times, panel.series[panel.rival(size)]["letter"], _percent(panel.gain(size))]
 
 
 def _print_times(first: str, panel: Panel, rows: list[list[str]]) -> None:
-    labels = [panel.series[key].label for key in panel.forms]
+    labels = [panel.series[key]["label"] for key in panel.forms]
     print_table([first, *labels, "best other", "gain"], rows, right=[first, *labels, "gain"])
     if panel.missing:
-        print_wrapped(f"not possible here: {', '.join(panel.series[key].label for key in panel.missing)}")
+        print_wrapped(f"not possible here: {', '.join(panel.series[key]['label'] for key in panel.missing)}")
     print()
+
+
+def _print_by_ranks(panels: list[Panel]) -> None:
+    """The times of all panels, which have one size."""
+    _print_times("ranks", panels[0], [[str(panel.ranks), *_cells(panel, panel.sizes[0])] for panel in panels])
+
+
+def _print_by_size(panels: list[Panel]) -> None:
+    for panel in panels:
+        ranks = f"{panel.ranks} ranks"
+        label = panel.label if panel.label == ranks else f"{panel.label}, {ranks}"
+        print_wrapped(f"{label}, {8e-9 * panel.bandwidth:g} Gb/s")
+        _print_times("bytes", panel, [[bytes_text(size), *_cells(panel, size)] for size in panel.sizes])
 
 
 def _print_gains(panels: list[Panel]) -> None:
     """Gains on all panels, each with the letter of the best other one."""
     header = ["bytes", *(panel.label for panel in panels)]
     rows = [
-        [bytes_text(size), *(f"{gain} {letter}" for *_, letter, gain in (_times(panel, size) for panel in panels))]
+        [bytes_text(size), *(f"{gain} {letter}" for *_, letter, gain in (_cells(panel, size) for panel in panels))]
         for size in panels[0].sizes
     ]
     print_table(header, rows, right=header)
@@ -161,8 +158,17 @@ def _print_quartiles(panels: list[Panel]) -> None:
     rows = []
     for panel in panels:
         gains = panel.gains()
-        quartiles = statistics.quantiles(gains, n=4, method="inclusive")
-        values = (min(gains), *quartiles, max(gains))
+        values = (min(gains), *statistics.quantiles(gains, n=4, method="inclusive"), max(gains))
         rows.append([panel.label, *map(_percent, values), bytes_text(panel.sweet_spot())])
     print_table(header, rows, right=header[1:])
     print()
+
+
+_PRINTED = {
+    "goodput": _print_by_size,
+    "time": _print_by_size,
+    "gain": _print_gains,
+    "box": _print_quartiles,
+    "ranks": _print_by_ranks,
+}
+"""How a figure is printed, by its plot."""

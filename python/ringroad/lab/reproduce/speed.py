@@ -17,8 +17,8 @@ from ringroad._native import CostModel, Schedule, Topology
 from ringroad._support.text import bytes_text, significant
 from ringroad.lab._finding import find
 from ringroad.lab.reproduce import PAPERS, reproduce
+from ringroad.lab.reproduce.graphs import of_links, regular
 from ringroad.lab.reproduce.plot import draw
-from ringroad.lab.reproduce.random_graphs import of_links, regular
 from ringroad.lab.routes import ChannelsBy, Routes, balanced
 from ringroad.lab.synthesis import alltoall_flow
 

@@ -1,10 +1,15 @@
 """Tables whose rows are networks or other things than sizes of vectors, and the statements in them."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from ringroad._support.text import print_table, print_wrapped
 from ringroad.lab.reproduce.claims import Verdict, print_verdicts
+from ringroad.lab.reproduce.definition import Definition
+
+Points = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -14,7 +19,7 @@ class Chart:
 
     x: str
     y: str
-    lines: dict[str, list[tuple[float, float]]]
+    lines: dict[str, Points]
     points: bool = False
     log: bool = False
     ours: bool = False
@@ -28,24 +33,24 @@ class TableReport:
         paper: One of `PAPERS`.
         name: The table's name in the paper.
         title: What it shows.
+        notes: Lines of text.
         header: The names of the columns.
         rows: The cells as text.
-        right: The names of the columns that are aligned to the right.
+        right: The names of the columns that are aligned to the right. None: all but the first.
         verdicts: All statements of the table.
         inside: Whether the rows show the statements; otherwise they are printed after the table.
-        notes: Lines of text.
         chart: The picture of the table, if it has one.
     """
 
     paper: str
     name: str
     title: str
-    header: list[str]
+    notes: list[str] = field(default_factory=list)
+    header: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
-    right: list[str] = field(default_factory=list)
+    right: list[str] | None = None
     verdicts: list[Verdict] = field(default_factory=list)
     inside: bool = False
-    notes: list[str] = field(default_factory=list)
     chart: Chart | None = None
 
     def state(self, panel: str, text: str, quantity: str, **rest: Any) -> Verdict:
@@ -76,12 +81,24 @@ class TableReport:
     def show(self) -> None:
         """Prints the table, its notes and its statements."""
         print_wrapped(f"{self.name}: {self.title}\n")
-        print_table(self.header, self.rows, right=self.right)
+        print_table(self.header, self.rows, right=self.header[1:] if self.right is None else self.right)
         for note in self.notes:
             print_wrapped(f"  {note}", "  ")
         print()
         if not self.inside:
             print_verdicts(self.verdicts)
+
+
+def made(definition: Definition, tables: Mapping[str, Callable[..., None]]) -> dict[str, Callable[[], TableReport]]:
+    """How to make each table: a function of `tables` fills it, with the table's data in the definition."""
+    return {name: partial(_make, definition, name, fill) for name, fill in tables.items()}
+
+
+def _make(definition: Definition, name: str, fill: Callable[..., None]) -> TableReport:
+    data = dict(definition.data[name])
+    report = TableReport(definition.paper, name, data.pop("title"), [*data.pop("notes", [])])
+    fill(report, **data)
+    return report
 
 
 def yes(*holds: bool) -> str:

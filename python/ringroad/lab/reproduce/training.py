@@ -11,16 +11,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
-from ringroad.lab.reproduce.claims import Verdict
-from ringroad.lab.reproduce.definition import Kind
 from ringroad.lab.training import Iteration, Line, Model, Network, iterate
 
 RANKS, DEGREE = 1024, 4
 ALPHA = 10e-6
 BANDWIDTH = 100e9 / 8
 """Bytes per second of a rank, over all its links."""
+BYTES = 1 << 20
+"""The vector of table 4."""
 
 _BEST = 2 * (RANKS - 1) / RANKS
 
@@ -102,7 +101,7 @@ def _model(name: str, throughput: float) -> Model:
     return Model.load(name, throughput=throughput)
 
 
-def _run(name: str, place: Network, throughput: float) -> Iteration:
+def _run(name: str, place: Network, throughput: float = math.inf) -> Iteration:
     return iterate(_model(name, throughput), place, bucket="backlog")
 
 
@@ -119,37 +118,6 @@ def agreeing(throughputs: Sequence[float]) -> list[tuple[float, int]]:
     return [(speed, sum(row.agrees for row in table8(throughput=speed))) for speed in throughputs]
 
 
-def statements(networks: Sequence[Network] = FRONTIER) -> list[Verdict]:
-    """The statements of section 8.4 about all eleven models together, and our values with two allreduces for each. They
-    agree if they differ by at most 5 % of the stated number.
-    """
-    rows = table8(networks)
-    found: list[Verdict] = []
-
-    def state(text: str, stated: float, ours: float, fitted: bool, unit: str = "number", bound: str = "") -> None:
-        kind: Kind = "fit" if fitted else "statement"
-        numbers: dict[str, Any] = {"unit": unit, "stated": stated, "bound": bound, "ours": ours}
-        found.append(Verdict("Section 8.4", "11 models", text, "mean", **numbers, margin=0.05 * stated, kind=kind))
-
-    for what, compute, ring, tree, mean, most in (
-        ("allreduce time", 0.0, 6.7, 38, 0.015, 0.057),
-        ("minibatch time", COMPUTE, 2.6, 28, 0.007, 0.017),
-    ):
-        # For each model the time on another network over that on the best one, both with `compute` seconds.
-        rings, trees, bounds = (
-            [
-                (compute + _run(row.model, other, math.inf).communication) / (compute + row.best.communication)
-                for row in rows
-            ]
-            for other in (SHIFTED_RING, DOUBLE_TREE, BOUND)
-        )
-        above, fitted = [1 / ratio - 1 for ratio in bounds], compute > 0
-        state(f"{what} of ShiftedRing over the best, mean", ring, _mean(rings), fitted)
-        state(f"{what} of double trees over the best, mean", tree, _mean(trees), True)
-        state(f"{what} above the lower bound, mean", mean, _mean(above), fitted, "tenths")
-        state(f"{what} above the lower bound, at most", most, max(above), fitted, "tenths", "<= ")
-    return found
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    return math.fsum(numbers) / len(numbers)
+def ratios(rows: Sequence[Row], other: Network, compute: float) -> list[float]:
+    """For each model the time on another network over that on the best one, both with `compute` seconds."""
+    return [(compute + _run(row.model, other).communication) / (compute + row.best.communication) for row in rows]
