@@ -155,6 +155,6 @@ def test_a_discovery_is_written_in_words():
     assert found.to_dict()["links"][0] == [*topology.links[0][:2], RATE, 2e-5]
 
 
-def test_budgets_are_checked():
-    with ringroad.local(1) as cluster, pytest.raises(ringroad.WorkerError, match="budget"):
-        cluster.run(lambda comm: ringroad.discover(comm, budget=-1.0))
+def test_budgets_are_checked(refused):
+    with ringroad.Communicator.in_process(1)[0] as comm, refused(ValueError, "budget"):
+        ringroad.discover(comm, budget=-1.0)
