@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from helpers import ROOT
+from helpers import ROOT, sentences
 
 PHRASES = [
     r"in earnest",
@@ -38,3 +38,14 @@ def test_no_phrase_reads_as_translated():
 
 def test_functions_and_constants_say_of_what():
     assert found(r"\bfn (of|look|hear|say)\b|\bconst (PATIENCE|MOST|LOOK|LONGEST)\b", "rust/*.rs") == []
+
+
+def test_sentences_belong_to_tests():
+    """Of errors, in `tests/sentences.txt`."""
+    lost = []
+    for test in sentences():
+        file, _, name = test.partition("[")[0].partition("::")
+        path = ROOT / "tests" / file
+        if not (path.exists() and re.search(rf"def {name}\([^)]*\brefused\b", path.read_text())):
+            lost.append(test)
+    assert lost == [], "pytest --sentences --collect-only drops these"
