@@ -40,6 +40,8 @@ ROOT = Path(__file__).parents[1]
 """The repository."""
 PROGRAMS = ROOT / "tests" / "programs"
 """Programs that tests start."""
+SENTENCES = ROOT / "tests" / "sentences.txt"
+"""What errors say: below the name of each test a line for each."""
 
 
 long = pytest.mark.skipif(not FULL, reason="takes long: RINGROAD_TEST_FULL=1, or make check-all")
@@ -177,6 +179,18 @@ def check_tutorial(results: Sequence[Any]) -> None:
         assert result["matrix_vector_product"] == [(rank + 1) * 3 * sum(range(size))] * 3
         assert result["reductions"] == [size - 1, 3.142 if rank == 0 else None]
     assert results[0]["self_scheduling"] == 2 * sum(range(20))
+
+
+def sentences() -> dict[str, list[str]]:
+    """What `SENTENCES` has, by test."""
+    blocks = [block.split("\n    ") for block in SENTENCES.read_text().removesuffix("\n").split("\n\n")]
+    return {test: said for test, *said in blocks}
+
+
+def write_sentences(changed: dict[str, list[str]]) -> None:
+    """Replaces what these tests have in `SENTENCES`; no list drops one."""
+    found = sorted((sentences() | changed).items())
+    SENTENCES.write_text("\n".join("\n    ".join([test, *said]) + "\n" for test, said in found if said))
 
 
 def in_threads(size: int, function: Callable[[Any], Any], **options: Any) -> list[Any]:

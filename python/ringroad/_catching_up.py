@@ -9,7 +9,7 @@ import numpy as np
 
 from ringroad._native import Communicator, Work
 from ringroad._objects import countdown
-from ringroad._replicas import DIGEST, Part, ReplicaError, gathered
+from ringroad._replicas import DIGEST, ReplicaError, ReplicaPart, gathered
 from ringroad._support.text import ranks_text
 
 _PIECE = 1 << 16
@@ -17,7 +17,7 @@ _PIECE = 1 << 16
 
 
 def catch_up(
-    comm: Communicator, parts: Sequence[Part], holders: Sequence[int], before_writing: Callable[[], None]
+    comm: Communicator, parts: Sequence[ReplicaPart], holders: Sequence[int], before_writing: Callable[[], None]
 ) -> None:
     """Gives all ranks the bits that most of the `holders` have, for each part. Collective; if the holders disagree
     without a majority, all ranks raise ReplicaError. `before_writing` is called on ranks that receive something."""

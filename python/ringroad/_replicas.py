@@ -95,7 +95,7 @@ class ReplicaCheck:
 
 
 @dataclass(frozen=True)
-class Part:
+class ReplicaPart:
     """An array, or whatever holds one."""
 
     name: str
@@ -117,7 +117,9 @@ def check_replicas(
     return check(comm, lambda: [part_of(name, one, repair) for name, one in _named(arrays)], repair, timeout)
 
 
-def check(comm: Communicator, parts: Callable[[], list[Part]], repair: bool, timeout: float | None) -> ReplicaCheck:
+def check(
+    comm: Communicator, parts: Callable[[], list[ReplicaPart]], repair: bool, timeout: float | None
+) -> ReplicaCheck:
     """As `check_replicas`, on whatever parts this rank has. If these cannot be made, all ranks raise the error."""
     left = countdown(comm, timeout)
     mine, digests, problem = [], b"", ""
@@ -163,8 +165,8 @@ def _refuse(said: list[tuple[str, list[tuple[str, str]]]]) -> NoReturn:
 
 
 def _differences(
-    comm: Communicator, mine: list[Part], digests: bytes, seconds: float
-) -> list[tuple[Part, ReplicaDifference]]:
+    comm: Communicator, mine: list[ReplicaPart], digests: bytes, seconds: float
+) -> list[tuple[ReplicaPart, ReplicaDifference]]:
     everyone = gathered(comm, digests, seconds)
     table = np.frombuffer(b"".join(everyone), np.uint8).reshape(comm.size, len(mine), DIGEST)
     found = []
@@ -177,7 +179,7 @@ def _differences(
     return found
 
 
-def _repair(comm: Communicator, wrong: list[tuple[Part, ReplicaDifference]], left: Callable[[], float]) -> None:
+def _repair(comm: Communicator, wrong: list[tuple[ReplicaPart, ReplicaDifference]], left: Callable[[], float]) -> None:
     undecided = [str(difference) for _, difference in wrong if not difference.majority]
     if undecided:
         raise ReplicaError(
@@ -212,7 +214,7 @@ def _named(arrays: Sequence[ArrayLike] | Mapping[str, ArrayLike]) -> list[tuple[
     return [(f"arrays[{index}]", array) for index, array in enumerate(items("arrays", arrays))]
 
 
-def part_of(name: str, given: ArrayLike, repair: bool) -> Part:
+def part_of(name: str, given: ArrayLike, repair: bool) -> ReplicaPart:
     array = as_array(given, name)
     if array.dtype.hasobject:
         raise TypeError(f"{name} has dtype {array.dtype}, which holds references to objects and no values")
@@ -226,7 +228,7 @@ def part_of(name: str, given: ArrayLike, repair: bool) -> Part:
             np.copyto(array, bits.view(array.dtype).reshape(array.shape))
 
     kind = f"{array.dtype} of shape {array.shape}"
-    return Part(name, kind, array.nbytes, lambda: _bits(array), store)
+    return ReplicaPart(name, kind, array.nbytes, lambda: _bits(array), store)
 
 
 def _bits(array: Array) -> Bytes:

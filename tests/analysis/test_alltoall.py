@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import ringroad
-from helpers import FULL
+from helpers import FULL, failure_of
 from ringroad import cli
 from ringroad.lab import programs
 from ringroad.lab.reproduce.graphs import through_hosts
@@ -176,14 +176,14 @@ def test_where_all_ranks_look_alike_the_flow_is_exact(spec, rate):
     assert rate is None or (flow.rate == pytest.approx(rate, rel=1e-12) and flow.iterations == 0)
 
 
-def test_linear_programs_without_a_solution_say_why():
+def test_linear_programs_without_a_solution_say_why(refused):
     for demands in (np.zeros((4, 4)), -np.ones((4, 4)), np.full((4, 4), np.nan)):
-        with pytest.raises(ValueError, match="not all of them 0"):
+        with refused(ValueError):
             programs.link_rate("ring:4", demands)
-    for steps, why in ((0, "at least 1"), (1, "steps are too few")):
-        with pytest.raises(ValueError, match=why):
+    for steps in (0, 1):
+        with refused(ValueError, "steps"):
             programs.stepped_rate("ring:4", steps)
-    with pytest.raises(ValueError, match="one rank"):
+    with refused(ValueError):
         programs.link_rate("ring:1")
 
 
@@ -238,7 +238,7 @@ def test_flows_over_links_are_made_of_paths(spec):
     assert programs.widest_paths({}, 0, 2) == []
 
 
-def test_a_search_can_be_followed_and_ended():
+def test_a_search_can_be_followed_and_ended(refused):
     heard = []
     flow = alltoall_flow("generalized-kautz:3:40", gap=0.0, budget=0.2, progress=lambda *now: heard.append(now))
     assert [iteration for iteration, *_ in heard] == list(range(1, flow.iterations + 1))
@@ -247,31 +247,31 @@ def test_a_search_can_be_followed_and_ended():
     def enough(*_):
         raise KeyError("enough")
 
-    with pytest.raises(KeyError, match="enough"):
+    with refused(KeyError, "enough"):
         alltoall_flow("generalized-kautz:3:40", progress=enough)
 
 
-def test_what_makes_no_sense():
+def test_what_makes_no_sense(refused):
     for demand in (-1.0, float("nan"), float("inf"), 1e300):
         demands = np.ones((4, 4))
         demands[1, 2] = demand
-        with pytest.raises(ValueError, match=r"rank 1 has .* for rank 2; demands are finite"):
+        with refused(ValueError, "rank 1", "rank 2"):
             alltoall_flow("ring:4", demands)
-    with pytest.raises(ValueError, match=r"shape \(4, 4\), not \(3, 4\)"):
+    with refused(ValueError, (4, 4), (3, 4)):
         alltoall_flow("ring:4", np.ones((3, 4)))
-    with pytest.raises(ValueError, match="gap is a fraction"):
+    with refused(ValueError):
         alltoall_flow("ring:4", gap=2)
-    with pytest.raises(ValueError, match="budget is a number of seconds"):
+    with refused(ValueError):
         alltoall_flow("mesh:4", budget=-1)
-    with pytest.raises(ValueError, match="there are switches"):
+    with refused(ValueError):
         alltoall_flow("switch:4").schedule()
-    with pytest.raises(ringroad.ScheduleError, match="needs links between ranks"):
+    with refused(ringroad.ScheduleError):
         ringroad.Schedule.build("flow", "switch:4", "alltoall")
-    with pytest.raises(ValueError, match="equal blocks"):
+    with refused(ValueError):
         alltoall_flow("ring:4", np.ones((4, 4))).schedule()
-    with pytest.raises(ValueError, match="steps must be at least 1"):
+    with refused(ValueError):
         alltoall_flow("ring:4").schedule(steps=0)
-    with pytest.raises(ValueError, match="from 1 to 1048576 chunks"):
+    with refused(ValueError, 1048576):
         alltoall_flow("ring:4").schedule(pieces=0)
     nothing = alltoall_flow("mesh:3", np.zeros((3, 3)))
     assert nothing.seconds == 0 and nothing.rate == float("inf")
@@ -309,13 +309,13 @@ def test_counts_that_make_no_sense():
                 comm.alltoall(np.ones(6), counts=counts.tolist())
             texts.append(str(error.value))
         for counts in (good[:2], good * float("nan"), [1, 2, 3], [[1, 2], [3, 4]]):
-            with pytest.raises(ValueError, match="counts must be 3 by 3 whole numbers"):
-                comm.alltoall(np.ones(6), counts=counts)
-        with pytest.raises(ValueError, match="must pass 6 rows"):
-            comm.alltoall(np.ones(5), counts=good)
+            error, text = failure_of(lambda counts=counts: comm.alltoall(np.ones(6), counts=counts))
+            assert error == "ValueError" and "counts must be 3 by 3" in text, text
+        error, text = failure_of(lambda: comm.alltoall(np.ones(5), counts=good))
+        assert error == "ValueError" and "6 rows" in text, text
         same = np.ones(6)
-        with pytest.raises(ValueError, match="not performed in place"):
-            comm.alltoall(same, same, counts=good)
+        error, text = failure_of(lambda: comm.alltoall(same, same, counts=good))
+        assert error == "ValueError" and "in place" in text, text
         assert comm.alltoall(np.full(6, comm.rank), counts=good).tolist() == [0, 0, 1, 1, 2, 2]
         return texts
 

@@ -26,16 +26,16 @@ def test_import_loads_neither_torch_nor_ucx():
     assert out.split() == ["False"] * 4
 
 
-def test_topology():
+def test_topology(refused):
     torus = ringroad.Topology("torus:4x3", bandwidth=1e9, latency=1e-6)
     assert (torus.spec, torus.ranks, torus.nodes, torus.dimensions) == ("torus:4x3", 12, 12, (4, 3))
     assert len(torus.links) == 12 * 4
     assert {link[2:] for link in torus.links} == {(1e9, 1e-6)}
     assert ringroad.Topology("switch:5").nodes == 6
     for wrong in ("thorus:4", "ring:0", "ring:", "torus:4x"):
-        with pytest.raises(ringroad.TopologyError, match=r"ring:8|sizes|torus"):
+        with refused(ringroad.TopologyError, wrong):
             ringroad.Topology(wrong)
-    with pytest.raises(ringroad.TopologyError, match="bytes per second"):
+    with refused(ringroad.TopologyError):
         ringroad.Topology("ring:4", bandwidth=-1)
 
 
@@ -94,20 +94,20 @@ def test_schedules_are_compared_by_what_is_sent():
     assert ring != two and ring != ringroad.Schedule.from_json(json.dumps(other))
 
 
-def test_a_wrong_schedule_is_refused():
+def test_a_wrong_schedule_is_refused(refused):
     value = json.loads(ringroad.Schedule.build("ring", 4).expand().to_json())
     value["steps"][2]["sends"].pop()
-    with pytest.raises(ringroad.ScheduleError, match="rank"):
+    with refused(ringroad.ScheduleError):
         ringroad.Schedule.from_json(json.dumps(value)).verify()
     with pytest.raises(ringroad.ScheduleError):
         ringroad.Schedule.from_json("{}")
-    with pytest.raises(ringroad.ScheduleError, match="did you mean ring"):
+    with refused(ringroad.ScheduleError, "ring"):
         ringroad.Schedule.build("rong", 4)
-    with pytest.raises(ringroad.ScheduleError, match=r"torus of two dimensions.*use ring"):
+    with refused(ringroad.ScheduleError, "ring"):
         ringroad.Schedule.build("hamiltonian-rings", 8)
-    with pytest.raises(ringroad.ScheduleError, match="no parameter"):
+    with refused(ringroad.ScheduleError):
         ringroad.Schedule.build("ring:3", 8)
-    with pytest.raises(ValueError, match="allreduce"):
+    with refused(ValueError, "allreduce"):
         ringroad.Schedule.build("ring", 4, "allredduce")
 
 
@@ -207,16 +207,16 @@ def test_communicators_explain_what_they_run():
         comm.close()
 
 
-def test_exact_costs():
+def test_exact_costs(refused):
     assert bfb_cost("petersen", "allreduce") == (4, 2 * bfb_cost("petersen").bandwidth)
     assert bfb_cost("petersen").bandwidth * 10 == 9
-    with pytest.raises(ringroad.ScheduleError, match="through switches only"):
+    with refused(ringroad.ScheduleError):
         bfb_cost("switch:4")
-    with pytest.raises(ringroad.ScheduleError, match="choose reduce_scatter"):
+    with refused(ringroad.ScheduleError, "reduce_scatter"):
         bfb_cost("ring:4", "broadcast")
 
 
-def test_blocks_that_differ_in_length_have_a_cost():
+def test_blocks_that_differ_in_length_have_a_cost(refused):
     network, model = ringroad.Topology("petersen"), ringroad.CostModel()
     schedule = ringroad.Schedule.build("bfb", network, "allgather")
     equal = model.cost(schedule, network, 1 << 20)
@@ -224,5 +224,5 @@ def test_blocks_that_differ_in_length_have_a_cost():
     uneven = model.cost(schedule, network, 1 << 20, blocks=[9] + [1] * 9)
     # Half of the vector belongs to rank 0, and every rank receives it over a single link.
     assert uneven.link_load > 0.5 > equal.link_load
-    with pytest.raises(ringroad.ScheduleError, match="a length for each rank"):
+    with refused(ringroad.ScheduleError):
         model.cost(schedule, network, 1 << 20, blocks=[1, 2])

@@ -100,15 +100,15 @@ def test_sends_and_locals_make_the_schedule_again(algorithm):
     assert again == schedule
 
 
-def test_a_wrong_schedule_says_where():
+def test_a_wrong_schedule_says_where(refused):
     builder = ringroad.ScheduleBuilder("lossy", 3, "allgather")
     builder.step().copy(0, 1, 0)
-    with pytest.raises(ScheduleError, match="rank 0"):
+    with refused(ScheduleError, "rank 0"):
         builder.build().verify()
     builder = ringroad.ScheduleBuilder("doubled", 2)
     for _ in range(2):
         builder.step().reduce(0, 1, 0)
-    with pytest.raises(ScheduleError, match="step 1"):
+    with refused(ScheduleError, "step 1"):
         builder.build().verify()
 
 
@@ -124,70 +124,70 @@ def test_steps_without_messages_are_left_out():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "message"),
+    ("arguments", "options", "names"),
     [
-        ((0, 4, 0), {}, "step 0, copy 0→4: there is no rank 4, only 0 to 3"),
-        ((-1, 2, 0), {}, "there is no rank -1"),
-        ((0, 1, 4), {}, "there is no chunk 4, only 0 to 3"),
-        ((0, 1, [0, -1]), {}, "there is no chunk -1"),
-        ((0, 1, []), {}, "there are no chunks"),
-        ((2, 2, 0), {}, "from one of its slots to another"),
-        ((0, 1, 0), {"port": -1}, "there is no port -1"),
-        ((0, 1, 0), {"port": 1.5}, "a port is a whole number, not 1.5"),
-        ((0, 1, 0), {"into_slot": -2}, "there is no slot -2"),
-        ((0, 1, 0), {"into_slot": 1 << 70}, "there is no slot 1180591620717411303424, only 0 to 16383"),
-        (("0", 1, 0), {}, "a rank is a whole number, not '0'"),
-        ((0, 1, 0.5), {}, "a chunk is a whole number, not 0.5"),
-        ((0, 1, "2"), {}, "a chunk is a whole number, not '2'"),
+        ((0, 4, 0), {}, ["step 0", "copy 0→4", "rank 4", "0 to 3"]),
+        ((-1, 2, 0), {}, ["rank -1"]),
+        ((0, 1, 4), {}, ["chunk 4", "0 to 3"]),
+        ((0, 1, [0, -1]), {}, ["chunk -1"]),
+        ((0, 1, []), {}, ["chunks"]),
+        ((2, 2, 0), {}, ["slots"]),
+        ((0, 1, 0), {"port": -1}, ["port -1"]),
+        ((0, 1, 0), {"port": 1.5}, ["port", 1.5]),
+        ((0, 1, 0), {"into_slot": -2}, ["slot -2"]),
+        ((0, 1, 0), {"into_slot": 1 << 70}, [f"slot {1 << 70}", "0 to 16383"]),
+        (("0", 1, 0), {}, ["rank", "'0'"]),
+        ((0, 1, 0.5), {}, ["chunk", 0.5]),
+        ((0, 1, "2"), {}, ["chunk", "'2'"]),
     ],
 )
-def test_what_does_not_exist_is_refused_at_once(arguments, options, message):
+def test_what_does_not_exist_is_refused_at_once(arguments, options, names, refused):
     builder = ringroad.ScheduleBuilder("mine", 4, chunks=4)
-    with pytest.raises(ScheduleError, match=message):
+    with refused(ScheduleError, *names):
         builder.step().copy(*arguments, **options)
     builder.step().reduce(0, 1, 0)
     assert builder.build().steps == 1
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "error", "names"),
     [
-        ({"collective": "allgather", "chunks": 6}, ScheduleError, "needs a positive multiple of 4 chunks, not 6"),
-        ({"chunks": 0}, ScheduleError, "positive multiple"),
-        ({"chunks": -4}, ValueError, r"not -4\n.*'chunks'"),
-        ({"chunks": 1 << 70}, ValueError, "'chunks'"),
-        ({"collective": "broadcast", "root": 4}, ScheduleError, "root 4 is not one of 4 ranks"),
-        ({"collective": "broadcast", "root": -1}, ValueError, r"not -1\n.*'root'"),
-        ({"collective": "foo"}, ValueError, 'unknown collective "foo"'),
+        ({"collective": "allgather", "chunks": 6}, ScheduleError, ["4 chunks", 6]),
+        ({"chunks": 0}, ScheduleError, []),
+        ({"chunks": -4}, ValueError, ["-4", "'chunks'"]),
+        ({"chunks": 1 << 70}, ValueError, ["'chunks'"]),
+        ({"collective": "broadcast", "root": 4}, ScheduleError, ["root 4", "4 ranks"]),
+        ({"collective": "broadcast", "root": -1}, ValueError, ["-1", "'root'"]),
+        ({"collective": "foo"}, ValueError, ["foo"]),
     ],
 )
-def test_a_builder_refuses_what_cannot_be(options, error, message):
-    with pytest.raises(error, match=message) as raised:
+def test_a_builder_refuses_what_cannot_be(options, error, names, refused):
+    with refused(error, *names) as raised:
         ringroad.ScheduleBuilder("mine", 4, **options)
     assert raised.type is error
 
 
 @pytest.mark.parametrize(
-    ("send", "message"),
+    ("send", "names"),
     [
-        ((0, 0, 1, [0], "add", 0, 0, 0), 'an action is "copy" or "reduce", not "add"'),
-        ((0, 0, 1, [0], "copy", 0, 0, 1 << 20), "slot"),
-        ((0, 0, 2, [0], "copy", 0, 0, 0), "0→2 among 2 ranks"),
-        ((0, 0, -1, [0], "copy", 0, 0, 0), r"sends\[0\], .*must be \(step, source"),
-        ((0, 0, 1, [0], "copy"), r"sends\[0\], .*must be \(step, source"),
-        ((0, 0, 1, [1 << 64 - 1, 5, 3], "copy", 0, 0, 0), r"sends\[0\], .*there is no chunk"),
-        ((0, 0, 1, [], "copy", 0, 0, 0), "nothing"),
-        (7, r"sends\[0\], 7: "),
+        ((0, 0, 1, [0], "add", 0, 0, 0), ["copy", "reduce", "add"]),
+        ((0, 0, 1, [0], "copy", 0, 0, 1 << 20), ["slot"]),
+        ((0, 0, 2, [0], "copy", 0, 0, 0), ["0→2", "2 ranks"]),
+        ((0, 0, -1, [0], "copy", 0, 0, 0), ["sends[0]", "step", "source"]),
+        ((0, 0, 1, [0], "copy"), ["sends[0]", "step", "source"]),
+        ((0, 0, 1, [1 << 64 - 1, 5, 3], "copy", 0, 0, 0), ["sends[0]", "chunk"]),
+        ((0, 0, 1, [], "copy", 0, 0, 0), []),
+        (7, ["sends[0]", 7]),
     ],
 )
-def test_messages_are_checked(send, message):
-    with pytest.raises(ScheduleError, match=message):
+def test_messages_are_checked(send, names, refused):
+    with refused(ScheduleError, *names):
         ringroad.Schedule.from_sends("mine", 2, 8, [send])
 
 
-def test_ports_of_ranks_that_do_not_exist_are_refused():
-    for pair in ((0, 9), (-1, 0)):
-        with pytest.raises(ringroad.TopologyError, match="there is no rank"):
+def test_ports_of_ranks_that_do_not_exist_are_refused(refused):
+    for pair, rank in (((0, 9), 9), ((-1, 0), -1)):
+        with refused(ringroad.TopologyError, f"rank {rank}"):
             ringroad.Topology("ring:9").port_towards(*pair)
 
 

@@ -42,11 +42,11 @@ def test_schedules_and_other_collectives():
     assert rooted.fastest(8) == "binomial" and rooted.title == "broadcast on ring:6"
 
 
-def test_what_does_not_fit_has_a_dash():
+def test_what_does_not_fit_has_a_dash(refused):
     found = lab.compare(["hierarchical", "ring", "generalized:99"], 8, "1MiB")
     assert [cell == "-" for cell in found.cells()[0]] == [False, True, False, True, False]
     assert (found.sizes, found.fastest(8), found.seconds("hierarchical", 8)) == ([1 << 20], "ring", math.inf)
-    with pytest.raises(ringroad.ScheduleError, match="hierarchical needs several hosts"):
+    with refused(ringroad.ScheduleError, "hierarchical"):
         lab.compare(["hierarchical"], 8)
 
 
@@ -63,25 +63,25 @@ def test_table_and_picture(pyplot):
 
 
 @pytest.mark.parametrize(
-    ("algorithms", "sizes", "kind", "words"),
+    ("algorithms", "sizes", "kind", "names"),
     [
-        ([], [8], ValueError, "a list of algorithms"),
-        ("swing", [8], TypeError, "algorithms must be a list"),
-        (["swing"], [], ValueError, "at least one size"),
-        (["swing", "swing"], [8], ValueError, "two of the algorithms are called swing"),
-        ([ringroad.Schedule.build("ring", 16, "allgather")], [8], ValueError, "of allgather, not of allreduce"),
-        (["swong"], [8], ringroad.ScheduleError, "swong"),
-        (["swing"], ["many"], ValueError, "many"),
-        (["swing"], [-1], ValueError, "0 or more"),
-        (["swing"], [1.5], TypeError, "whole number"),
+        ([], [8], ValueError, ["algorithms"]),
+        ("swing", [8], TypeError, ["algorithms"]),
+        (["swing"], [], ValueError, ["size"]),
+        (["swing", "swing"], [8], ValueError, ["swing"]),
+        ([ringroad.Schedule.build("ring", 16, "allgather")], [8], ValueError, ["allgather", "allreduce"]),
+        (["swong"], [8], ringroad.ScheduleError, ["swong"]),
+        (["swing"], ["many"], ValueError, ["many"]),
+        (["swing"], [-1], ValueError, []),
+        (["swing"], [1.5], TypeError, []),
     ],
 )
-def test_wrong_arguments(algorithms, sizes, kind, words):
-    with pytest.raises(kind, match=words):
+def test_wrong_arguments(algorithms, sizes, kind, names, refused):
+    with refused(kind, *names):
         lab.compare(algorithms, "torus:4x4", sizes)
 
 
-def test_lengths_as_texts(tmp_path):
+def test_lengths_as_texts(tmp_path, refused):
     """Wherever the length of a vector is an argument, a text will do."""
     model, network = ringroad.CostModel(), ringroad.Topology("ring:4")
     schedule = ringroad.Schedule.build("ring", network)
@@ -96,12 +96,8 @@ def test_lengths_as_texts(tmp_path):
     (comm,) = ringroad.Communicator.in_process(1)
     assert comm.explain("allreduce", "1KiB").bytes == 1024
     assert comm.algorithm_for("allreduce", "1KiB") == comm.algorithm_for("allreduce", 1024)
-    for wrong, kind, words in (
-        ("1 parsec", ValueError, "parsec"),
-        (-1, ValueError, "a number of bytes"),
-        (None, TypeError, "a number of bytes from 0 on, or a text"),
-    ):
-        with pytest.raises(kind, match=words):
+    for wrong, kind in (("1 parsec", ValueError), (-1, ValueError), (None, TypeError)):
+        with refused(kind, wrong):
             model.explain("allreduce", network, wrong)
-    with pytest.raises(TypeError, match="a list of numbers of bytes"):
+    with refused(TypeError):
         model.compare("allreduce", network, 8)

@@ -20,22 +20,22 @@ def test_a_thousand_ranks():
     assert found.least_seconds == pytest.approx(267.6e-6, abs=5e-8)
 
 
-def test_links_both_ways():
+def test_links_both_ways(refused):
     found = ringroad.lab.find(10, 3, bidirectional=True)
     assert all(network.bidirectional for network in found.networks)
     assert found.best.spec == "petersen"
-    with pytest.raises(ValueError, match="even number"):
+    with refused(ValueError):
         ringroad.lab.find(7, 3, bidirectional=True)
 
 
-def test_a_budget_allows_all_degrees_that_its_cables_suffice_for():
+def test_a_budget_allows_all_degrees_that_its_cables_suffice_for(refused):
     found = ringroad.lab.find(budget=(12, 24), bidirectional=True)
     assert all(network.cables <= 24 for network in found.networks)
     assert found.best.degree == 4 and found.best.steps == 4
-    with pytest.raises(ValueError, match="joins nothing"):
+    with refused(ValueError):
         ringroad.lab.find(budget=(8, 3))
     for arguments in ({}, {"ranks": 8}, {"ranks": 8, "degree": 2, "budget": (8, 8)}):
-        with pytest.raises(ValueError, match="give ranks and degree, or a budget"):
+        with refused(ValueError):
             ringroad.lab.find(**arguments)
 
 

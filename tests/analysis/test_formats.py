@@ -36,19 +36,19 @@ def test_formats_that_are_only_written(swing, tmp_path):
     assert "calc 0" in fast_goal.read_text() and "calc 8000" in slow_goal.read_text()
 
 
-def test_wrong_formats(swing, tmp_path):
-    with pytest.raises(ValueError, match=r"'swing\.doc' does not say the format; expected one of: json, msccl"):
+def test_wrong_formats(swing, tmp_path, refused):
+    with refused(ValueError, "swing.doc"):
         formats.write(swing, tmp_path / "swing.doc")
-    with pytest.raises(ValueError, match="unknown format 'pdf'"):
+    with refused(ValueError, "pdf"):
         formats.write(swing, tmp_path / "swing.json", format="pdf")
     gather = ringroad.Schedule.build("binomial", 4, "gather")
-    with pytest.raises(ringroad.ScheduleError, match="MSCCL has no gather"):
+    with refused(ringroad.ScheduleError, "gather"):
         formats.write(gather, tmp_path / "gather.xml")
     (tmp_path / "empty.xml").write_text("<algo/>")
-    with pytest.raises(ringroad.ScheduleError, match=r"empty\.xml: line 1: algo: the attribute ngpus is missing"):
+    with refused(ringroad.ScheduleError, "empty.xml", "line 1", "ngpus"):
         formats.read(tmp_path / "empty.xml")
     (tmp_path / "bytes.xml").write_bytes(b"<\xff")
-    with pytest.raises(ringroad.ScheduleError, match=r"bytes\.xml"):
+    with refused(ringroad.ScheduleError, "bytes.xml"):
         formats.read(tmp_path / "bytes.xml")
 
 

@@ -243,7 +243,7 @@ def test_conjecture_on_circulants():
     assert sent(15, (1, 4, 5)) == 1 > Fraction(14, 15)
 
 
-def test_bounds_and_margins():
+def test_bounds_and_margins(refused):
     definition = Definition.load("swing")
     figure = next(figure for figure in definition.data["figure"] if figure["name"] == "Figure 7")
     panel = Panel(definition, figure, figure["panels"][0])
@@ -263,7 +263,7 @@ def test_bounds_and_margins():
     assert not agrees("sweet spot", stated="1MiB", margin=1.5)
     assert agrees("winner", **at, stated="swing")
     assert not agrees("winner", **at, stated="ring")
-    with pytest.raises(ValueError, match=r"torus:64x64 has no form 'bruck'; it has swing-latency/0,"):
+    with refused(ValueError, "torus:64x64", "'bruck'"):
         panel.form("bruck")
 
 
@@ -304,11 +304,11 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_one_figure(reports):
+def test_one_figure(reports, refused):
     (report,) = reproduce("zhao", "Table 5")
     assert report.name == "Table 5"
     assert [report.name for report in reports["zhao"]] == list(zhao.reports(Definition.load("zhao")))
-    with pytest.raises(ValueError, match=r"swing has no figure 'Figure 1' here; expected one of: Table 2, Figure 7, "):
+    with refused(ValueError, "swing", "'Figure 1'"):
         reproduce("swing", "Figure 1")
 
 

@@ -91,7 +91,7 @@ def test_costs_and_simulations_use_the_table():
     assert cost.link_load * 12 / plain.links[0][2] == pytest.approx(balanced.load)
 
 
-def test_files(tmp_path):
+def test_files(tmp_path, refused):
     made = routes.balanced("generalized-kautz:2:9")
     again = routes.Routes.from_json(made.to_json())
     assert again == made and again.counts == made.counts and again.channels == made.channels
@@ -108,41 +108,41 @@ def test_files(tmp_path):
     assert routes.Routes.from_json((tmp_path / "routes.json").read_text()) == made
     made.topology.save(tmp_path / "net.json")
     assert ringroad.Topology(tmp_path / "net.json") == made.topology
-    with pytest.raises(ValueError, match=r"saved as \.json or \.csv"):
+    with refused(ValueError, ".json", ".csv"):
         made.save(tmp_path / "routes.txt")
 
 
-def test_what_makes_no_sense():
-    with pytest.raises(ringroad.TopologyError, match="table routing, but the table of routes is missing"):
+def test_what_makes_no_sense(refused):
+    with refused(ringroad.TopologyError):
         ringroad.Topology("torus:4x4,routing=table")
-    with pytest.raises(ringroad.TopologyError, match="table routing, but the table of routes is missing"):
+    with refused(ringroad.TopologyError):
         ringroad.Topology("torus:4x4").with_routing("table")
-    with pytest.raises(ringroad.TopologyError, match="spread over several paths"):
+    with refused(ringroad.TopologyError):
         routes.own("torus:4x4")
-    with pytest.raises(ringroad.TopologyError, match="up-down routing needs a link back for every link"):
+    with refused(ringroad.TopologyError):
         routes.up_down("uniring:1:4")
-    with pytest.raises(ValueError, match="gap is a fraction"):
+    with refused(ValueError):
         routes.balanced("petersen", gap=2)
-    with pytest.raises(ValueError, match="budget is a number of seconds"):
+    with refused(ValueError):
         routes.balanced("petersen", budget=-1)
-    with pytest.raises(ValueError, match='must be turns or lash, not "none"'):
+    with refused(ValueError, "none"):
         routes.shortest("petersen", channels="none")
     made = routes.shortest("petersen")
-    with pytest.raises(IndexError, match="10 ranks"):
+    with refused(IndexError, 10):
         made.path(0, 10)
     made = routes.shortest("ring:4")
-    for damaged, what in [
-        ("[]", "Routes.to_json writes them"),
-        ('{"method": "own"}', "Routes.to_json writes them"),
-        (made.to_json().replace('"links":[', '"links":[7,', 1), "links and"),
-        (made.to_json().replace('"hops":[0,1,', '"hops":[1,0,', 1), "rank 0 has no route to rank 1 on ring:4"),
-        (made.to_json().replace("routing=table", "routing=single-path"), "leave the table out"),
+    for damaged, names in [
+        ("[]", ["Routes.to_json"]),
+        ('{"method": "own"}', ["Routes.to_json"]),
+        (made.to_json().replace('"links":[', '"links":[7,', 1), ["links"]),
+        (made.to_json().replace('"hops":[0,1,', '"hops":[1,0,', 1), ["rank 0", "rank 1", "ring:4"]),
+        (made.to_json().replace("routing=table", "routing=single-path"), ["table"]),
     ]:
-        with pytest.raises(ringroad.TopologyError, match=what):
+        with refused(ringroad.TopologyError, *names):
             routes.Routes.from_json(damaged)
 
 
-def test_a_search_can_be_followed_and_ended():
+def test_a_search_can_be_followed_and_ended(refused):
     heard = []
     made = routes.balanced("generalized-kautz:3:40", gap=0.0, budget=0.2, progress=lambda *now: heard.append(now))
     assert heard and made.ratio >= 1
@@ -150,7 +150,7 @@ def test_a_search_can_be_followed_and_ended():
     def enough(*_):
         raise KeyError("enough")
 
-    with pytest.raises(KeyError, match="enough"):
+    with refused(KeyError, "enough"):
         routes.balanced("generalized-kautz:3:40", progress=enough)
 
 

@@ -61,25 +61,25 @@ def test_arguments():
 
 
 @pytest.mark.parametrize(
-    ("error", "text", "options"),
+    ("error", "names", "options"),
     [
-        (ringroad.ScheduleError, "did you mean ring", {"algorithm": "rong"}),
-        (ringroad.ScheduleError, "give a topology with at least 5", {"algorithm": ringroad.Schedule.build("ring", 5)}),
-        (ringroad.TopologyError, "rank 1 cannot reach rank 2", {"failed_links": [(1, 2), (1, 0)]}),
-        (ringroad.TopologyError, "torus", {"topology": "thorus:4"}),
-        (ValueError, "links lead to 1, 3", {"failed_links": [(0, 2)]}),
-        (ValueError, "replan needs failed_links", {"replan": True}),
-        (ValueError, "ranks 0 to 3", {"late": {4: 1.0}}),
-        (ValueError, "positive number", {"late": {1: math.nan}}),
-        (ValueError, "positive number", {"slow_links": {(0, 1): -1.0}}),
-        (ValueError, "use 4004 bytes", {"algorithm": "direct", "collective": "alltoall", "bytes": 4001}),
-        (ValueError, "0 or more", {"bytes": -1}),
-        (ValueError, "not a number of bytes", {"bytes": "many"}),
-        (ValueError, "without cores", {"model": ringroad.CostModel(cores=2)}),
+        (ringroad.ScheduleError, ["ring"], {"algorithm": "rong"}),
+        (ringroad.ScheduleError, [5], {"algorithm": ringroad.Schedule.build("ring", 5)}),
+        (ringroad.TopologyError, ["rank 1", "rank 2"], {"failed_links": [(1, 2), (1, 0)]}),
+        (ringroad.TopologyError, ["torus"], {"topology": "thorus:4"}),
+        (ValueError, ["1, 3"], {"failed_links": [(0, 2)]}),
+        (ValueError, ["replan", "failed_links"], {"replan": True}),
+        (ValueError, ["0 to 3"], {"late": {4: 1.0}}),
+        (ValueError, [], {"late": {1: math.nan}}),
+        (ValueError, [], {"slow_links": {(0, 1): -1.0}}),
+        (ValueError, [4004], {"algorithm": "direct", "collective": "alltoall", "bytes": 4001}),
+        (ValueError, [], {"bytes": -1}),
+        (ValueError, ["many"], {"bytes": "many"}),
+        (ValueError, ["cores"], {"model": ringroad.CostModel(cores=2)}),
     ],
 )
-def test_what_makes_no_sense(error, text, options):
-    with pytest.raises(error, match=text):
+def test_what_makes_no_sense(error, names, options, refused):
+    with refused(error, *names):
         simulate(**options)
 
 
@@ -302,7 +302,7 @@ def test_failed_links_are_marked(pyplot, topology, failed, crosses):
     assert ("failed link" in {text.get_text() for text in figure.legends[0].get_texts()}) == (crosses > 0)
 
 
-def test_links_are_coloured_by_time_where_rates_differ(pyplot):
+def test_links_are_coloured_by_time_where_rates_differ(pyplot, refused):
     done = ringroad.lab.simulate("ring", "ring:4,0-1=1Gbit/s", "1MiB")
     by = {what: done.plot("links", by=what) for what in ("bytes", "seconds")}
     labels = {what: figure.axes[-1].get_ylabel() for what, figure in by.items()}
@@ -312,7 +312,7 @@ def test_links_are_coloured_by_time_where_rates_differ(pyplot):
         (arrows,) = [c for c in figure.axes[0].collections if type(c).__name__ == "Quiver"]
         colours[what] = len(set(map(tuple, arrows.get_facecolors())))
     assert colours["seconds"] == colours["bytes"] + 1, "the slow cable has a colour of its own"
-    with pytest.raises(ValueError, match="by bytes or by seconds, not by 'hops'"):
+    with refused(ValueError, "hops"):
         done.plot("links", by="hops")
 
 
@@ -368,12 +368,12 @@ def test_nothing_is_clipped(pyplot):
         assert inner.x1 <= outer.width + 0.01 and inner.y1 <= outer.height + 0.01
 
 
-def test_pictures_need_details(pyplot):
+def test_pictures_need_details(pyplot, refused):
     brief = simulate(details=False)
     for what in ("timeline", "links"):
-        with pytest.raises(ValueError, match="details=True"):
+        with refused(ValueError, "details=True"):
             brief.plot(what)
-    with pytest.raises(ValueError, match="timeline or links"):
+    with refused(ValueError):
         brief.plot("map")
 
 
@@ -385,7 +385,7 @@ def test_slider(pyplot):
     assert page.count("data:image/png") == 6
 
 
-def test_comparisons(pyplot):
+def test_comparisons(pyplot, refused):
     from ringroad.lab import viz
 
     model = ringroad.CostModel()
@@ -406,7 +406,7 @@ def test_comparisons(pyplot):
     shades = {patch.get_facecolor() for patch in axes.get_legend().findobj(pyplot.Rectangle)}
     widest = {patch.get_facecolor() for patch, entry in zip(axes.patches, best, strict=True) if entry.margin >= 0.5}
     assert len(shades) >= 3 * len(families) and widest <= shades
-    with pytest.raises(ValueError, match="nothing to draw"):
+    with refused(ValueError):
         viz.heatmap([])
     only = viz.best_algorithms(["ring:8"], [64], among=["ring"])
     assert (only[0].algorithm, only[0].runner_up, only[0].margin) == ("ring", "-", math.inf)
@@ -424,7 +424,7 @@ def test_comparisons(pyplot):
     assert len(viz.curves(None, "ring:8", sizes).axes[0].lines) >= 2
     (*_, dash) = viz.curves(["ring", "hierarchical"], "ring:8", "1MiB").axes[0].lines
     assert dash.get_label() == "hierarchical: -" and not len(dash.get_xdata())
-    with pytest.raises(ringroad.ScheduleError, match="unknown algorithm"):
+    with refused(ringroad.ScheduleError, "rong"):
         viz.curves(["rong"], "ring:8", sizes)
-    with pytest.raises(ValueError, match="none of rong"):
+    with refused(ValueError, "rong"):
         viz.best_algorithms(["ring:8"], sizes, among=["rong"])

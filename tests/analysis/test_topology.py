@@ -36,7 +36,7 @@ def test_families(spec):
         assert copy == topology
 
 
-def test_operators_are_methods_too():
+def test_operators_are_methods_too(refused):
     petersen, ring = ringroad.Topology("petersen"), ringroad.Topology("ring:4")
     made = {
         "line(petersen)": petersen.line(),
@@ -57,11 +57,11 @@ def test_operators_are_methods_too():
     assert (line.spec, line.ranks) == ("graph:line-five", 10)
     assert pickle.loads(pickle.dumps(line)) == line
     assert ringroad.Topology("circulant:8:1,3").is_cayley and not petersen.is_cayley
-    with pytest.raises(ringroad.TopologyError, match="no path leads from rank 0 to rank 1"):
+    with refused(ringroad.TopologyError, "rank 0", "rank 1"):
         ring.without_links([(0, 1), (0, 3)])
 
 
-def test_routing():
+def test_routing(refused):
     torus = ringroad.Topology("torus:4x4", routing="dimension-ordered")
     assert (torus.spec, torus.routing) == ("torus:4x4,routing=dimension-ordered", "dimension-ordered")
     assert torus == ringroad.Topology(torus.spec) != ringroad.Topology("torus:4x4")
@@ -73,15 +73,15 @@ def test_routing():
     assert latency == pytest.approx(1e-6)
     assert len(ringroad.Topology("torus:4x4").route(0, 5)[2]) == 4
     assert torus.coordinates(6) == (1, 2)
-    with pytest.raises(ringroad.TopologyError, match="dimensions with links of their own"):
+    with refused(ringroad.TopologyError):
         ringroad.Topology("switch:4", routing="dimension-ordered")
-    with pytest.raises(ringroad.TopologyError, match="did you mean single-path"):
+    with refused(ringroad.TopologyError, "single-path"):
         ringroad.Topology("ring:4", routing="single_path")
-    with pytest.raises(ringroad.TopologyError, match="cannot be reached"):
+    with refused(ringroad.TopologyError, 99):
         torus.route(0, 99)
 
 
-def test_processing_is_added_to_what_links_take():
+def test_processing_is_added_to_what_links_take(refused):
     torus = ringroad.Topology("torus:4x4", latency=100e-9, processing=300e-9)
     assert {round(link[3] * 1e9) for link in torus.links} == {400}
     swing = ringroad.Schedule.build("swing", torus)
@@ -91,7 +91,7 @@ def test_processing_is_added_to_what_links_take():
     # A latency that is given for all hops replaces the cables' own.
     stated = ringroad.CostModel(hop_latency=100e-9)
     assert stated.cost(swing, torus, 1).seconds == pytest.approx(model.cost(swing, plain, 1).seconds)
-    with pytest.raises(ringroad.TopologyError, match="seconds"):
+    with refused(ringroad.TopologyError):
         ringroad.Topology("ring:4", processing=-1e-9)
 
 
@@ -131,7 +131,7 @@ def test_attributes():
     assert min(topology._links()) == (0, 2, 1e9, 2.0, 1e-7, pytest.approx(1.01e-6))
 
 
-def test_a_torus_with_a_broken_cable(tmp_path):
+def test_a_torus_with_a_broken_cable(tmp_path, refused):
     torus = ringroad.Topology("torus:4x4")
     graph = torus.to_graph()
     graph.remove_edges_from([(0, 1), (1, 0)])
@@ -147,15 +147,15 @@ def test_a_torus_with_a_broken_cable(tmp_path):
     assert ringroad.Topology.from_graph(graph, dimensions=[2, 8]).dimensions == (2, 8)
     graph.graph["dimensions"] = (16,)
     assert ringroad.Topology.from_graph(graph).dimensions == (16,)
-    for wrong, message in [("4 by 4", "expected sizes such as 4x4"), ("4x5", "not one of its 16 ranks")]:
+    for wrong in ("4 by 4", "4x5"):
         graph.graph["dimensions"] = wrong
-        with pytest.raises(ringroad.TopologyError, match=message):
+        with refused(ringroad.TopologyError, wrong):
             ringroad.Topology.from_graph(graph)
 
 
-def test_without_networkx(monkeypatch):
+def test_without_networkx(monkeypatch, refused):
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(ringroad.TopologyError, match="pip install networkx"):
+    with refused(ringroad.TopologyError, "pip install networkx"):
         ringroad.Topology("ring:4").to_graph()
 
 
@@ -174,19 +174,19 @@ def _graph(*edges, nodes=(), directed=False, **attributes):
 
 
 @pytest.mark.parametrize(
-    ("graph", "message"),
+    ("graph", "names"),
     [
-        (_graph((0, 1), (1, 1)), "joins node 1 to itself; leave it out"),
-        (_graph((0, 1), nodes=[(2, {})]), "no path leads from rank 0 to rank 2"),
-        (_graph(nodes=[(0, {"kind": "switch"})]), "has no ranks"),
-        (_graph((0, 1), nodes=[(0, {"kind": "router"})]), "node 0 is of kind 'router'; expected rank or switch"),
-        (_graph((0, 1), nodes=[(0, {"rank": 0})]), "numbered 0 to 1, each once, or none"),
-        (_graph((0, 1), nodes=[(0, {"rank": 1}), (1, {"rank": 1})]), "numbered 0 to 1, each once"),
-        (_graph((0, 1), bandwidth="fast"), 'edge 0 to 1: "fast" is not a bandwidth; write for example 100Gbit/s'),
+        (_graph((0, 1), (1, 1)), ["node 1"]),
+        (_graph((0, 1), nodes=[(2, {})]), ["rank 0", "rank 2"]),
+        (_graph(nodes=[(0, {"kind": "switch"})]), []),
+        (_graph((0, 1), nodes=[(0, {"kind": "router"})]), ["node 0", "'router'"]),
+        (_graph((0, 1), nodes=[(0, {"rank": 0})]), ["0 to 1"]),
+        (_graph((0, 1), nodes=[(0, {"rank": 1}), (1, {"rank": 1})]), ["0 to 1"]),
+        (_graph((0, 1), bandwidth="fast"), ["0 to 1", "fast", "100Gbit/s"]),
     ],
 )
-def test_graphs_that_are_no_networks(graph, message):
-    with pytest.raises(ringroad.TopologyError, match=message):
+def test_graphs_that_are_no_networks(graph, names, refused):
+    with refused(ringroad.TopologyError, *names):
         ringroad.Topology.from_graph(graph)
 
 
@@ -310,7 +310,7 @@ def test_rates_in_specs():
     assert ringroad.Topology.from_json(ring.to_json()) == ring
 
 
-def test_ranks_are_placed():
+def test_ranks_are_placed(refused):
     placed = ringroad.Topology("torus:2x2@2,0,1,3")
     base = ringroad.Topology("torus:2x2")
     assert (placed.positions, placed.base, base.positions, base.base) == ([2, 0, 1, 3], base, None, base)
@@ -320,39 +320,39 @@ def test_ranks_are_placed():
     ringroad.Schedule.build("swing", placed).verify()
     # A graph in a file has no positions, and so no grid.
     assert not ringroad.Topology.from_graph(placed.to_graph()).dimensions
-    with pytest.raises(ringroad.TopologyError, match="each of the 4 from 0 on once"):
+    with refused(ringroad.TopologyError):
         base.placed([0, 1, 2])
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "text", "names"),
     [
-        ("net.csv", "a,b\n0,1\n", "columns a, b; expected source, target and any of: bandwidth"),
-        ("net.csv", "source,target,colour\n0,1,red\n", "columns source, target, colour"),
-        ("net.csv", "source,target\n0\n", "line 2 of CSV does not have as many columns"),
-        ("net.csv", "source,target,latency\n0,1,soon\n", "edge '0' to '1': \"soon\" is not a time"),
-        ("net.csv", "", "expected source, target"),
-        ("net.json", "{}", 'JSON of a topology has a "spec"'),
-        ("net.json", "[1", "cannot be read as a graph"),
-        ("net.json", '{"spec": "rings:4"}', "did you mean ring?"),
-        ("net.json", '{"spec": "graph:g"}', "is only the name of a graph"),
-        ("net.graphml", "<graphml", "cannot be read as a graph"),
-        ("net.gml", "graph", "cannot be read as a graph"),
-        ("net.edges", "0\n", "has no ranks"),
-        ("net.dot", "graph {}", "graph's file; known endings are .json, .graphml"),
+        ("net.csv", "a,b\n0,1\n", ["a, b", "source", "target", "bandwidth"]),
+        ("net.csv", "source,target,colour\n0,1,red\n", ["colour"]),
+        ("net.csv", "source,target\n0\n", ["line 2"]),
+        ("net.csv", "source,target,latency\n0,1,soon\n", ["'0' to '1'", "soon"]),
+        ("net.csv", "", ["source", "target"]),
+        ("net.json", "{}", ["spec"]),
+        ("net.json", "[1", []),
+        ("net.json", '{"spec": "rings:4"}', ["ring?"]),
+        ("net.json", '{"spec": "graph:g"}', []),
+        ("net.graphml", "<graphml", []),
+        ("net.gml", "graph", []),
+        ("net.edges", "0\n", []),
+        ("net.dot", "graph {}", [".json", ".graphml"]),
     ],
 )
-def test_files_that_describe_nothing(tmp_path, name, text, message):
+def test_files_that_describe_nothing(tmp_path, name, text, names, refused):
     path = tmp_path / name
     path.write_text(text)
-    with pytest.raises(ringroad.TopologyError, match=message):
+    with refused(ringroad.TopologyError, *names):
         ringroad.Topology(str(path))
 
 
-def test_files_that_cannot_be(tmp_path):
+def test_files_that_cannot_be(tmp_path, refused):
     with pytest.raises(FileNotFoundError):
         ringroad.Topology(str(tmp_path / "none.json"))
-    with pytest.raises(ValueError, match=r"saved as .json or .graphml"):
+    with refused(ValueError, ".json", ".graphml"):
         ringroad.Topology("ring:4").save(tmp_path / "net.csv")
 
 

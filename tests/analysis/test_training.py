@@ -121,29 +121,21 @@ def test_topologies():
 
 
 @pytest.mark.parametrize(
-    ("error", "text", "act"),
+    ("error", "names", "act"),
     [
-        (ValueError, "at least one topology", lambda: training.compare("alexnet", [])),
-        (
-            ValueError,
-            "layer, model, backlog or a size such as 25MiB",
-            lambda: training.iterate(BY_HAND, 4, bucket="all"),
-        ),
-        (ValueError, "0 bytes is too small", lambda: training.iterate(BY_HAND, 4, bucket=0)),
-        (ringroad.TopologyError, "torus", lambda: training.iterate(BY_HAND, "thorus:4")),
-        (ringroad.ScheduleError, "did you mean ring", lambda: training.iterate(BY_HAND, 4, algorithm="rong")),
-        (ValueError, "shipped model; those are alexnet", lambda: Model.load("alexnett")),
-        (FileNotFoundError, "none.toml", lambda: Model.load("none.toml")),
-        (ValueError, "batch must be 1 sample or more, not 0", lambda: Model.load("alexnet", batch=0)),
-        (
-            ValueError,
-            "throughput must be above 0 operations per second, not nan",
-            lambda: Model.load("alexnet", throughput=math.nan),
-        ),
+        (ValueError, [], lambda: training.compare("alexnet", [])),
+        (ValueError, ["layer", "model", "backlog", "25MiB"], lambda: training.iterate(BY_HAND, 4, bucket="all")),
+        (ValueError, ["0 bytes"], lambda: training.iterate(BY_HAND, 4, bucket=0)),
+        (ringroad.TopologyError, ["torus"], lambda: training.iterate(BY_HAND, "thorus:4")),
+        (ringroad.ScheduleError, ["ring"], lambda: training.iterate(BY_HAND, 4, algorithm="rong")),
+        (ValueError, ["alexnet,"], lambda: Model.load("alexnett")),
+        (FileNotFoundError, ["none.toml"], lambda: Model.load("none.toml")),
+        (ValueError, ["batch", 0], lambda: Model.load("alexnet", batch=0)),
+        (ValueError, ["throughput", "nan"], lambda: Model.load("alexnet", throughput=math.nan)),
     ],
 )
-def test_what_makes_no_sense(error, text, act):
-    with pytest.raises(error, match=text):
+def test_what_makes_no_sense(error, names, act, refused):
+    with refused(error, *names):
         act()
 
 
@@ -207,48 +199,51 @@ def test_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "text"),
+    ("old", "new", "names"),
     [
-        ("batch = 2", "batch = 0", r"mine.toml: key 'batch' must be a whole number of 1 or more, not 0"),
-        ("batch = 2", "batch = true", "not True"),
-        ("batch = 2", "batches = 2", "mine.toml: key 'batches' is unknown; known keys are batch, dtype"),
-        ("batch = 2", "name = 3", "mine.toml: key 'name' must be a string, not 3"),
-        ("bfloat16", "int3", "mine.toml: dtype 'int3' is unknown; expected one of: float16"),
-        ("throughput = 100", "throughput = 0", "mine.toml: throughput is 0"),
-        ("throughput = 100", "throughput = -inf", "key 'throughput' must be a number of 0 or more, not -inf"),
-        ("throughput = 100", "", "layer 'first': flops need a throughput"),
-        ("parameters = 10", "parameters = -10", "layer 'first': key 'parameters' must be a whole number of 0 or more"),
-        ("parameters = 10", "parameters = 10, bytes = 20", "layer 'first': states parameters and bytes; keep one"),
-        ("parameters = 10", "params = 10", "layer 'first': key 'params' is unknown; known keys are backward, bytes"),
-        ("forward = 1,", "", "layer 'blocks', layer 'one': states one of forward and backward"),
-        (", forward = 1, backward = 3", "", "layer 'blocks', layer 'one': states no time"),
-        ("forward = 1,", 'forward = "1",', "layer 'one': key 'forward' must be a number of 0 or more, not '1'"),
-        ('name = "one"', 'name = ""', "layer 'blocks', layer 1: key 'name' must be a string, not ''"),
-        ('name = "one",', "", "layer 'blocks', layer 1: key 'name' must be a string"),
-        ("repeat = 2", "repeat = 0", "layer 'blocks': key 'repeat' must be a whole number of 1 or more, not 0"),
-        ("repeat = 2", "repeats = 2", "layer 'blocks': key 'repeats' is unknown; known keys are layers, name, repeat"),
-        ('{ name = "two", flops = 25, forward = 4, backward = 5 }', "", "layer 'part': layers must be a list of at"),
-        ('{ name = "two", flops = 25, forward = 4, backward = 5 }', "3", "layer 'part': layer 1 is 3; write a table"),
-        (
-            '{ name = "part"',
-            '{ name = "one", forward = 1, backward = 1 }, { name = "part"',
-            "two layers 'blocks.0.one'",
-        ),
-        ("layers = [", "layers = [[", "mine.toml: "),
+        ("batch = 2", "batch = 0", ["'batch'", 0]),
+        ("batch = 2", "batch = true", ["'batch'", True]),
+        ("batch = 2", "batches = 2", ["'batches'", "batch, dtype"]),
+        ("batch = 2", "name = 3", ["'name'", 3]),
+        ("bfloat16", "int3", ["dtype 'int3'", "float16"]),
+        ("throughput = 100", "throughput = 0", ["throughput", 0]),
+        ("throughput = 100", "throughput = -inf", ["'throughput'", "-inf"]),
+        ("throughput = 100", "", ["layer 'first'", "flops", "throughput"]),
+        ("parameters = 10", "parameters = -10", ["layer 'first'", "'parameters'", -10]),
+        ("parameters = 10", "parameters = 10, bytes = 20", ["layer 'first'", "parameters", "bytes"]),
+        ("parameters = 10", "params = 10", ["layer 'first'", "'params'", "backward, bytes"]),
+        ("forward = 1,", "", ["layer 'blocks', layer 'one'", "forward", "backward"]),
+        (", forward = 1, backward = 3", "", ["layer 'blocks', layer 'one'"]),
+        ("forward = 1,", 'forward = "1",', ["layer 'one'", "'forward'", "'1'"]),
+        ('name = "one"', 'name = ""', ["layer 'blocks', layer 1", "'name'", "''"]),
+        ('name = "one",', "", ["layer 'blocks', layer 1", "'name'"]),
+        ("repeat = 2", "repeat = 0", ["layer 'blocks'", "'repeat'", 0]),
+        ("repeat = 2", "repeats = 2", ["layer 'blocks'", "'repeats'", "layers, name, repeat"]),
+        ('{ name = "two", flops = 25, forward = 4, backward = 5 }', "", ["layer 'part'", "layers"]),
+        ('{ name = "two", flops = 25, forward = 4, backward = 5 }', "3", ["layer 'part'", "layer 1", 3]),
+        ('{ name = "part"', '{ name = "one", forward = 1, backward = 1 }, { name = "part"', ["'blocks.0.one'"]),
     ],
 )
-def test_files_that_make_no_sense(tmp_path, old, new, text):
+def test_files_that_make_no_sense(tmp_path, old, new, names, refused):
     path = tmp_path / "mine.toml"
     assert FILE.count(old), old
     path.write_text(FILE.replace(old, new, 1))
-    with pytest.raises(ValueError, match=text):
+    with refused(ValueError, path.name, *names):
         Model.load(path)
 
 
-def test_measured_layers_keep_their_batch(tmp_path):
+def test_a_file_that_is_no_toml(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("layers = [[")
+    with pytest.raises(ValueError) as caught:
+        Model.load(path)
+    assert f"{path}: " in str(caught.value)
+
+
+def test_measured_layers_keep_their_batch(tmp_path, refused):
     BY_HAND.save(tmp_path / "hand.toml")
     for change in ({"batch": 2}, {"throughput": 1.0}):
-        with pytest.raises(ValueError, match="layer 'a': states measured seconds"):
+        with refused(ValueError, "'a'"):
             Model.load(tmp_path / "hand.toml", **change)
 
 
@@ -296,7 +291,7 @@ def test_frames():
     assert training.compare(BY_HAND, [done.network] * 2).df().shape == (2, 7)
 
 
-def test_pictures(tmp_path, ask):
+def test_pictures(tmp_path, ask, refused):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -308,7 +303,7 @@ def test_pictures(tmp_path, ask):
     assert len(figure.axes[0].collections) == 3
     assert figure.axes[-1].get_xlabel() == "time in s" and len(figure.legends[0].get_texts()) == 4
     assert len(training.iterate(BY_HAND, network(0, 0)).plot().axes) == 1
-    with pytest.raises(ValueError, match="at least one"):
+    with refused(ValueError):
         viz.iterations([])
     pyplot.close("all")
     ask("lab", "training", "alexnet", "--topology", "ring:4", "--plot", str(tmp_path / "a.png"))

@@ -1,5 +1,6 @@
 """Calls with invalid arguments are refused at once, with an explanation, and leave the communicator usable."""
 
+import pickle
 from contextlib import nullcontext
 
 import ml_dtypes
@@ -58,8 +59,8 @@ MASK_REFUSED = {
 
 
 @pytest.mark.parametrize("call", MASK_REFUSED)
-def test_masked_arrays(comm, call):
-    with pytest.raises(TypeError, match=r"is a masked array.*filled"):
+def test_masked_arrays(comm, call, refused):
+    with refused(TypeError, "filled"):
         MASK_REFUSED[call](comm)
 
 
@@ -73,81 +74,69 @@ def test_other_subclasses_are_arrays():
 
 REFUSED = {
     "a set": (lambda c: c.allreduce({1.0, 2.0}), TypeError, "object"),
-    "a ragged list": (lambda c: c.allreduce([[1.0], [1.0, 2.0]]), TypeError, "send cannot be made a NumPy array"),
-    "a list to write to": (lambda c: c.allreduce(FLOATS, [0.0] * 6), TypeError, "out must be a NumPy array, not list"),
-    "a list in place": (lambda c: (lambda x: c.allreduce(x, x))([1.0]), TypeError, "out must be a NumPy array"),
-    "a list to broadcast": (lambda c: c.broadcast([1.0]), TypeError, "array must be a NumPy array, not list"),
-    "a number to receive into": (lambda c: c.recv(1.0, 1), TypeError, "out must be a NumPy array, not float"),
-    "None": (lambda c: c.allreduce(None), TypeError, "None|array"),
-    "longdouble": (lambda c: c.allreduce(np.ones(2, np.longdouble)), TypeError, "longdouble|float128"),
+    "a ragged list": (lambda c: c.allreduce([[1.0], [1.0, 2.0]]), TypeError, "send"),
+    "a list to write to": (lambda c: c.allreduce(FLOATS, [0.0] * 6), TypeError, "out"),
+    "a list in place": (lambda c: (lambda x: c.allreduce(x, x))([1.0]), TypeError, "out"),
+    "a list to broadcast": (lambda c: c.broadcast([1.0]), TypeError, "array"),
+    "a number to receive into": (lambda c: c.recv(1.0, 1), TypeError, "out", "float"),
+    "None": (lambda c: c.allreduce(None), TypeError),
+    "longdouble": (lambda c: c.allreduce(np.ones(2, np.longdouble)), TypeError),
     "datetime64": (lambda c: c.allreduce(np.ones(2, "datetime64[s]")), TypeError, "datetime64"),
     "object": (lambda c: c.allreduce(np.array([1, None])), TypeError, "object"),
-    "a string": (lambda c: c.allreduce(np.array(["a"])), TypeError, "U1|str"),
+    "a string": (lambda c: c.allreduce(np.array(["a"])), TypeError, "U1"),
     "big-endian": (lambda c: c.allreduce(np.ones(2, ">f4")), TypeError, ">f4"),
     "float8": (lambda c: c.allreduce(np.ones(2, ml_dtypes.float8_e5m2)), TypeError, "float8"),
-    "avg of integers": (lambda c: c.allreduce(np.ones(2, int), op="avg"), TypeError, "avg does not support int64"),
-    "unknown op": (lambda c: c.allreduce(FLOATS, op="summ"), ValueError, "summ.*did you mean sum.*avg"),
-    "factor without premul_sum": (lambda c: c.allreduce(FLOATS, factor=2.0), ValueError, "factor|premul_sum"),
-    "unknown algorithm": (lambda c: c.allreduce(FLOATS, algorithm="rong"), ValueError, "did you mean ring"),
-    "shared elements in place": (lambda c: c.allreduce(SAME, SAME), ValueError, "out has elements that share memory"),
-    "strided, prepared": (lambda c: c.prepare("allreduce", np.ones(4)[::2]), ValueError, "send is not C-contiguous"),
-    "a list, prepared": (lambda c: c.prepare("allreduce", [1.0]), TypeError, "send must be a NumPy array"),
+    "avg of integers": (lambda c: c.allreduce(np.ones(2, int), op="avg"), TypeError, "avg", "int64"),
+    "unknown op": (lambda c: c.allreduce(FLOATS, op="summ"), ValueError, "summ", "sum?", "avg"),
+    "factor without premul_sum": (lambda c: c.allreduce(FLOATS, factor=2.0), ValueError, "factor"),
+    "unknown algorithm": (lambda c: c.allreduce(FLOATS, algorithm="rong"), ValueError, "ring"),
+    "shared elements in place": (lambda c: c.allreduce(SAME, SAME), ValueError, "out"),
+    "strided, prepared": (lambda c: c.prepare("allreduce", np.ones(4)[::2]), ValueError, "send"),
+    "a list, prepared": (lambda c: c.prepare("allreduce", [1.0]), TypeError, "send"),
     "prepared with a wrong name": (lambda c: c.prepare("allredduce", FLOATS), ValueError, "allreduce"),
-    "prepared with a useless op": (lambda c: c.prepare("allgather", FLOATS, op="max"), ValueError, "no op"),
+    "prepared with a useless op": (lambda c: c.prepare("allgather", FLOATS, op="max"), ValueError, "op"),
     "wrong counts to gather": (lambda c: c.gather(FLOATS, counts=[6]), ValueError, "counts"),
     "wrong counts to scatter": (lambda c: c.scatter(FLOATS, counts=[3, 4]), ValueError, "7 rows"),
-    "objects for too few": (lambda c: c.scatter_object(["one"]), ValueError, "one object for each of 2"),
+    "objects for too few": (lambda c: c.scatter_object(["one"]), ValueError, 2),
     "gathered objects at nobody": (lambda c: c.gather_object("one", root=2), ValueError, "root 2"),
-    "an object that is none": (lambda c: c.broadcast_object(lambda: 0), Exception, "pickle"),
-    "coalesced with too few outputs": (lambda c: c.allreduce_coalesced([FLOATS], []), ValueError, "each of 1, not 0"),
+    "coalesced with too few outputs": (lambda c: c.allreduce_coalesced([FLOATS], []), ValueError, 1, 0),
     "coalesced into another type": (
         lambda c: c.allreduce_coalesced([1, 2.0], [np.ones(()), np.ones(())]),
         ValueError,
         "int",
     ),
-    "coalesced lists in place": (lambda c: c.broadcast_coalesced([[1.0]]), TypeError, r"arrays\[0\] must be"),
-    "a handle that is none": (lambda c: ringroad.waitall([None]), TypeError, "Work as each item of the list, not None"),
-    "a callback that is none": (
-        lambda c: c.send(FLOATS, 1, async_op=True).on_complete(5),
-        TypeError,
-        "callback.*not 5",
-    ),
-    "avg of a scan": (lambda c: c.scan(FLOATS, op="avg"), ValueError, "scan takes no avg"),
-    "a negative colour": (lambda c: c.split(-1), ValueError, "color is -1"),
+    "coalesced lists in place": (lambda c: c.broadcast_coalesced([[1.0]]), TypeError, "arrays[0]"),
+    "a handle that is none": (lambda c: ringroad.waitall([None]), TypeError, "Work", None),
+    "a callback that is none": (lambda c: c.send(FLOATS, 1, async_op=True).on_complete(5), TypeError, "callback", 5),
+    "avg of a scan": (lambda c: c.scan(FLOATS, op="avg"), ValueError, "scan", "avg"),
+    "a negative colour": (lambda c: c.split(-1), ValueError, "color", -1),
     "a colour that is no number": (lambda c: c.split("red"), TypeError, "color"),
-    "strided out, prepared": (lambda c: c.prepare("allreduce", np.ones(2), np.ones(4)[::2]), ValueError, "contiguous"),
-    "endless counts": (lambda c: c.gather(FLOATS, counts=range(2**40)), ValueError, r"counts must be 2 whole numbers"),
+    "strided out, prepared": (lambda c: c.prepare("allreduce", np.ones(2), np.ones(4)[::2]), ValueError, "out"),
+    "endless counts": (lambda c: c.gather(FLOATS, counts=range(2**40)), ValueError, "counts", 2),
     "endless counts of pairs": (
         lambda c: c.alltoall(FLOATS, counts=[range(2**40)] * 2),
         ValueError,
-        "counts must be 2 by 2",
+        "counts",
+        "2 by 2",
     ),
-    "endless members": (
-        lambda c: ringroad.Topology("ring:4").induced(range(2**40)),
-        ValueError,
-        "at most 67108864 items",
-    ),
-    "read-only out": (lambda c: c.allreduce(FLOATS, read_only(FLOATS)), ValueError, "read-only|writ"),
-    "read-only broadcast": (lambda c: c.broadcast(read_only(FLOATS), 1), ValueError, "read-only|writ"),
-    "out of another shape": (lambda c: c.allreduce(FLOATS, np.empty(5, np.float32)), ValueError, r"5.*6|6.*5"),
+    "endless members": (lambda c: ringroad.Topology("ring:4").induced(range(2**40)), ValueError, 67108864),
+    "read-only out": (lambda c: c.allreduce(FLOATS, read_only(FLOATS)), ValueError),
+    "read-only broadcast": (lambda c: c.broadcast(read_only(FLOATS), 1), ValueError),
+    "out of another shape": (lambda c: c.allreduce(FLOATS, np.empty(5, np.float32)), ValueError, 5, 6),
     "out of another type": (lambda c: c.allreduce(FLOATS, np.empty(6)), (TypeError, ValueError), "float64"),
-    "gathered into too little": (lambda c: c.allgather(FLOATS, np.empty(6, np.float32)), ValueError, "12"),
-    "blocks of unequal size": (lambda c: c.reduce_scatter(np.ones(7)), ValueError, "7"),
-    "blocks of a scalar": (lambda c: c.alltoall(np.array(1.0)), ValueError, "axis|block|dimension"),
+    "gathered into too little": (lambda c: c.allgather(FLOATS, np.empty(6, np.float32)), ValueError, 12),
+    "blocks of unequal size": (lambda c: c.reduce_scatter(np.ones(7)), ValueError, 7),
+    "blocks of a scalar": (lambda c: c.alltoall(np.array(1.0)), ValueError),
     "root out of range": (lambda c: c.broadcast(FLOATS.copy(), 2), ValueError, "root 2"),
-    "negative root": (lambda c: c.broadcast(FLOATS.copy(), -1), ValueError, r"not -1\n.*'root'"),
-    "negative root, raw": (lambda c: raw(c, "broadcast", root=-1), ValueError, r"not -1\n.*'root'"),
-    "negative peer": (lambda c: c.send(FLOATS, -1), ValueError, r"not -1\n.*'peer'"),
+    "negative root": (lambda c: c.broadcast(FLOATS.copy(), -1), ValueError, -1, "'root'"),
+    "negative root, raw": (lambda c: raw(c, "broadcast", root=-1), ValueError, -1, "'root'"),
+    "negative peer": (lambda c: c.send(FLOATS, -1), ValueError, -1, "'peer'"),
     "a peer that is no number": (lambda c: c.send(FLOATS, "1"), TypeError, "peer"),
-    "negative elements": (lambda c: raw(c, "allreduce", elements=-1), ValueError, r"not -1\n.*'elements'"),
+    "negative elements": (lambda c: raw(c, "allreduce", elements=-1), ValueError, -1, "'elements'"),
     "too many elements": (lambda c: raw(c, "allgather", elements=1 << 62), ValueError, "elements"),
-    "no input": (lambda c: raw(c, "allreduce", input=0), ValueError, "input is 0x0, .* 24 bytes"),
-    "no output": (lambda c: raw(c, "allreduce", output=0), ValueError, "output is 0x0"),
-    "nothing to exchange": (
-        lambda c: raw(c, "alltoall", input=0, counts=[[1, 1], [1, 1]]),
-        ValueError,
-        "input is 0x0",
-    ),
+    "no input": (lambda c: raw(c, "allreduce", input=0), ValueError, "input", "0x0", "24 bytes"),
+    "no output": (lambda c: raw(c, "allreduce", output=0), ValueError, "output", "0x0"),
+    "nothing to exchange": (lambda c: raw(c, "alltoall", input=0, counts=[[1, 1], [1, 1]]), ValueError, "input", "0x0"),
     "scatter without data at the root": (
         lambda c: c.scatter(None, np.empty(3), root=0),
         (TypeError, ValueError),
@@ -155,31 +144,32 @@ REFUSED = {
     ),
     "scatter without out elsewhere": (lambda c: c.scatter(None, root=1), (TypeError, ValueError), "out"),
     "message to no rank": (lambda c: c.send(FLOATS, 2), ValueError, "peer 2"),
-    "message to any rank": (
-        lambda c: c.send(FLOATS, ringroad.ANY),
-        ValueError,
-        r"ringroad.PROC_NULL, not -\d+\n.*'peer'",
-    ),
-    "message with any tag": (lambda c: c.send(FLOATS, 1, ringroad.ANY), ValueError, r"not -\d+\n.*'tag'"),
-    "read-only, strided recv": (lambda c: c.recv(read_only(FLOATS[::2]), 1), ValueError, "read-only"),
-    "recv into shared elements": (lambda c: c.recv(SAME, 1), ValueError, "out has elements that share memory.*copy"),
+    "message to any rank": (lambda c: c.send(FLOATS, ringroad.ANY), ValueError, "ringroad.PROC_NULL", "'peer'"),
+    "message with any tag": (lambda c: c.send(FLOATS, 1, ringroad.ANY), ValueError, "'tag'"),
+    "read-only, strided recv": (lambda c: c.recv(read_only(FLOATS[::2]), 1), ValueError),
+    "recv into shared elements": (lambda c: c.recv(SAME, 1), ValueError, "out"),
     "exchange into shared elements": (
         lambda c: c.sendrecv(FLOATS, 1, as_strided(FLOATS.copy(), (2, 5), (4, 4))),
         ValueError,
-        "share memory",
+        "out",
     ),
-    "coalesced into shared elements": (lambda c: c.broadcast_coalesced([SAME]), ValueError, r"arrays\[0\].*share"),
-    "tag too large": (lambda c: c.send(FLOATS, 1, tag=1 << 28), ValueError, "tag 268435456 is not below 268435456"),
-    "negative tag": (lambda c: c.recv(FLOATS.copy(), 1, tag=-1), ValueError, r"not -1\n.*'tag'"),
+    "coalesced into shared elements": (lambda c: c.broadcast_coalesced([SAME]), ValueError, "arrays[0]"),
+    "tag too large": (lambda c: c.send(FLOATS, 1, tag=1 << 28), ValueError, "tag 268435456"),
+    "negative tag": (lambda c: c.recv(FLOATS.copy(), 1, tag=-1), ValueError, -1, "'tag'"),
     "negative timeout": (lambda c: c.allreduce(FLOATS, timeout=-1.0), ValueError, "timeout"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(comm, name):
-    call, error, words = REFUSED[name]
-    with pytest.raises(error, match=words):
+def test_refused(comm, name, refused):
+    call, error, *names = REFUSED[name]
+    with refused(error, *names):
         call(comm)
+
+
+def test_an_object_that_cannot_be_sent(comm):
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        comm.broadcast_object(lambda: 0)
 
 
 @pytest.mark.parametrize(
@@ -194,8 +184,8 @@ def test_refused(comm, name):
         (as_strided(np.ones(8), (2, 3), (16, 16)), True),
     ],
 )
-def test_elements_that_share_memory(array, shared):
-    with pytest.raises(ValueError, match="share") if shared else nullcontext():
+def test_elements_that_share_memory(array, shared, refused):
+    with refused(ValueError) if shared else nullcontext():
         require_distinct(array, "out")
 
 
@@ -209,18 +199,18 @@ def test_usable_after_refusals():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("options", "error", "names"),
     [
-        ({"topology": "ring:4"}, ValueError, "4.*3|3.*4"),
-        ({"topology": "rong:3"}, ringroad.TopologyError, "ring"),
-        ({"topology": 3.5}, TypeError, "opology|str"),
-        ({"algorithm": "rong"}, ValueError, "ring"),
-        ({"algorithm": "broadcast:ring"}, ValueError, "ring performs no broadcast"),
-        ({"timeout": 0.0}, ValueError, "timeout"),
+        ({"topology": "ring:4"}, ValueError, [4, 3]),
+        ({"topology": "rong:3"}, ringroad.TopologyError, ["ring"]),
+        ({"topology": 3.5}, TypeError, []),
+        ({"algorithm": "rong"}, ValueError, ["ring"]),
+        ({"algorithm": "broadcast:ring"}, ValueError, ["ring", "broadcast"]),
+        ({"timeout": 0.0}, ValueError, ["timeout"]),
     ],
 )
-def test_refused_communicators(options, error, words):
-    with pytest.raises(error, match=words):
+def test_refused_communicators(options, error, names, refused):
+    with refused(error, *names):
         ringroad.Communicator.in_process(3, **options)
 
 
@@ -233,14 +223,10 @@ def test_refused_places(rank, size):
 
 
 @pytest.mark.parametrize(
-    ("method", "value", "words"),
-    [
-        ("get", "text", "Store.get must return bytes, or None if there is no such key, not 'text'"),
-        ("get", 7, "Store.get must return bytes, or None .*, not 7"),
-        ("check", None, "Store.check must return True or False, not None"),
-    ],
+    ("method", "value"),
+    [("get", "text"), ("get", 7), ("check", None)],
 )
-def test_stores_that_return_something_else(method, value, words):
+def test_stores_that_return_something_else(method, value, refused):
     class Store:
         def set(self, key, data):
             pass
@@ -250,10 +236,10 @@ def test_stores_that_return_something_else(method, value, words):
 
     if method == "check":
         Store.check = lambda self, keys: value
-    with pytest.raises(ringroad.StoreError, match=rf"cannot get .* in the store: TypeError: {words}"):
+    with refused(ringroad.StoreError, f"Store.{method}", f"not {value!r}"):
         ringroad.Communicator(Store(), 1, 2, timeout=5)
 
 
-def test_something_that_is_no_store():
-    with pytest.raises(TypeError, match=r"store|set|get"):
+def test_something_that_is_no_store(refused):
+    with refused(TypeError):
         ringroad.Communicator({}, 0, 1)

@@ -247,32 +247,32 @@ def test_exscan_refuses_what_all_ranks_refuse():
 
 
 NAMES = {
-    "Allreduce": "is allreduce here",
-    "bcast": "is broadcast_object here",
-    "Get_rank": "is rank here",
-    "Get_size": "is size here",
-    "Iallgather": r"allgather\(..., async_op=True\)",
-    "Ibarrier": r"barrier\(..., async_op=True\)",
-    "isend": r"send_object\(..., async_op=True\)",
-    "Igatherv": r"gather\(..., counts=counts, async_op=True\)",
-    "Bcast_init": r'prepare\("broadcast", ...\)',
-    "Reduce_scatter": "is reduce_scatter here",
+    "Allreduce": "allreduce",
+    "bcast": "broadcast_object",
+    "Get_rank": "rank",
+    "Get_size": "size",
+    "Iallgather": "allgather(..., async_op=True)",
+    "Ibarrier": "barrier(..., async_op=True)",
+    "isend": "send_object(..., async_op=True)",
+    "Igatherv": "gather(..., counts=counts, async_op=True)",
+    "Bcast_init": 'prepare("broadcast", ...)',
+    "Reduce_scatter": "reduce_scatter",
 }
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names(name):
+def test_names(name, refused):
     (alone,) = ringroad.Communicator.in_process(1)
-    with pytest.raises(AttributeError, match=rf"'Communicator' object has no attribute '{name}'; .*{NAMES[name]}"):
+    with refused(AttributeError, f"'{name}'", NAMES[name]):
         getattr(alone, name)
 
 
-def test_names_of_others():
+def test_names_of_others(refused):
     (alone,) = ringroad.Communicator.in_process(1)
-    with pytest.raises(AttributeError, match="coordinates_of"):
+    with refused(AttributeError, "coordinates_of"):
         alone.cart((1, 1)).Get_coords(0)
-    with pytest.raises(AttributeError, match="is wait here"):
+    with refused(AttributeError, "wait"):
         alone.barrier(async_op=True).Wait()
-    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+    with refused(AttributeError, "'nonsense'"):
         alone.nonsense()
     assert not hasattr(alone, "__len__") and not hasattr(alone, "Isend_something_else")

@@ -64,8 +64,9 @@ def test_abort_releases_the_others():
         if comm.rank == 2:
             comm.abort("enough")
             return "aborted"
-        with pytest.raises(ringroad.AbortedError, match="enough"):
+        with pytest.raises(ringroad.AbortedError) as caught:
             comm.allreduce(np.ones(100_000))
+        assert "enough" in str(caught.value)
         with pytest.raises(ringroad.AbortedError):
             comm.barrier()
         return "released"

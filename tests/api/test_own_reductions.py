@@ -168,7 +168,7 @@ def test_every_algorithm_for_commutative_ones(ranks):
     assert len(first) > 5 and all(bits == first for bits in others)
 
 
-def test_algorithms_that_reorder_are_refused():
+def test_algorithms_that_reorder_are_refused(refused):
     network, ordered = "hosts:1x4", {"direct-ordered", "direct-latency", "gather-sum"}
 
     def work(comm):
@@ -192,9 +192,9 @@ def test_algorithms_that_reorder_are_refused():
         assert comm.algorithm_for("allreduce", 24, dtype=PLACED, op="minloc") == comm.algorithm_for("allreduce", 24)
         assert comm.explain("allreduce", "1MiB", op=np.hypot).algorithm == comm.algorithm_for("allreduce", 1 << 20)
         assert comm.explain("scan", 8, dtype=AFFINE, op=compose).algorithm
-        with pytest.raises(TypeError, match="structured"):
+        with refused(TypeError, rank=comm.rank):
             comm.explain("allreduce", 8, op="minloc")
-        with pytest.raises(ValueError, match="unknown reduction"):
+        with refused(ValueError, "mean", rank=comm.rank):
             comm.algorithm_for("allreduce", 8, op="mean")
         return kept
 
@@ -283,29 +283,31 @@ def test_ranks_that_pass_different_functions():
         assert "subtract" in text and "steps" in text, text
 
 
-def test_what_is_refused_before_anything_is_sent():
+def test_what_is_refused_before_anything_is_sent(refused):
     def work(comm):
         floats, whole = np.ones(3), np.ones(3, int)
-        for wrong, options, error, words in [
-            (whole, {"op": np.hypot}, TypeError, "hypot makes float64"),
-            (floats, {"op": np.gcd}, TypeError, "gcd"),
-            (floats, {"op": np.exp}, TypeError, "two arrays"),
-            (floats, {"op": "minloc"}, TypeError, "structured"),
-            (floats, {"op": sum}, TypeError, 'pass op="sum"'),
-            (floats, {"op": np.max}, TypeError, 'pass op="max"'),
-            (floats, {"op": 5}, TypeError, "a NumPy ufunc or a function"),
+        for wrong, options, error, *names in [
+            (whole, {"op": np.hypot}, TypeError, "hypot", "float64"),
+            (floats, {"op": np.exp}, TypeError),
+            (floats, {"op": "minloc"}, TypeError),
+            (floats, {"op": sum}, TypeError, 'op="sum"'),
+            (floats, {"op": np.max}, TypeError, 'op="max"'),
+            (floats, {"op": 5}, TypeError),
             (floats, {"op": steps, "factor": 2.0}, ValueError, "premul_sum"),
-            (floats, {"op": steps, "algorithm": "ring"}, ringroad.ScheduleError, "order of the ranks"),
-            (np.zeros(3, PLACED), {}, TypeError, "sum does not support"),
+            (floats, {"op": steps, "algorithm": "ring"}, ringroad.ScheduleError, "ring"),
+            (np.zeros(3, PLACED), {}, TypeError, "sum"),
             (np.zeros(3, object), {"op": steps}, TypeError, "object"),
-            (np.zeros(3, "U2"), {"op": np.add}, TypeError, "add makes <U4 of two arrays of <U2"),
+            (np.zeros(3, "U2"), {"op": np.add}, TypeError, "add", "<U4", "<U2"),
         ]:
-            with pytest.raises(error, match=words):
+            with refused(error, *names, rank=comm.rank):
                 comm.allreduce(wrong, **options)
+        with pytest.raises(TypeError) as caught:
+            comm.allreduce(floats, op=np.gcd)
+        assert "gcd" in str(caught.value)  # in NumPy's words
         for odd in ({"name": 5}, {"commutative": "yes"}):
-            with pytest.raises(TypeError, match="commutative must be True or False, and name a text"):
+            with refused(TypeError, "commutative", "name", rank=comm.rank):
                 ringroad.Op(np.hypot, **odd)
-        with pytest.raises(ValueError, match="sum and avg"):
+        with refused(ValueError, "sum", "avg", rank=comm.rank):
             comm.allreduce(floats, op=steps, wire="int8")
         assert comm.allreduce(whole).tolist() == [2, 2, 2]
 
@@ -330,7 +332,8 @@ def test_structured_arrays_travel():
         request.wait()
         texts = comm.alltoall(np.array([f"{comm.rank}{rank}" for rank in range(2)]))
         assert texts.tolist() == [f"{rank}{comm.rank}" for rank in range(2)]
-        with pytest.raises(ringroad.MismatchError, match="shift"):
+        with pytest.raises(ringroad.MismatchError) as caught:
             comm.allgather(np.zeros(3, AFFINE) if comm.rank == 0 else np.zeros(3, [("a", "f8"), ("b", "f4")]))
+        assert "shift" in str(caught.value)
 
     in_threads(2, work, timeout=60)

@@ -55,13 +55,13 @@ def test_nobody_holds_the_state():
     assert all("none of the members" in error for error in level(made([False, False])[0]))
 
 
-def test_other_arrays():
+def test_other_arrays(refused):
     members, _ = made([True, False])
     members[1] = Progress(Arrays({"long": np.zeros(3)}))
     comms = ringroad.Communicator.in_process(2, timeout=60)
     with ThreadPoolExecutor(2) as pool:
         works = [pool.submit(member.level, comm, comm.size) for member, comm in zip(members, comms, strict=True)]
-        with pytest.raises(ringroad.ReplicaError, match="the group's state is"):
+        with refused(ringroad.ReplicaError):
             works[1].result()
         comms[1].close()
         with pytest.raises(ringroad.PeerError):

@@ -8,7 +8,7 @@ import ringroad
 from helpers import TRANSPORTS, failure_of, in_threads
 from ringroad import _native, _replicas
 from ringroad._oracle import DTYPES, dtype_of
-from ringroad._replicas import Part
+from ringroad._replicas import ReplicaPart
 
 STRANGE = ["S5", "U3", "datetime64[ns]", "m8[s]", ">i4", "longdouble", [("a", "i1"), ("b", "f8", (2,))], "V3"]
 
@@ -164,7 +164,7 @@ def test_a_repair_that_does_not_hold():
 
     def check(comm):
         array = np.full(3, comm.rank == 2)
-        lossy = Part("weight", "anything", array.nbytes, lambda: array.view(np.uint8).copy(), lambda bits: None)
+        lossy = ReplicaPart("weight", "anything", array.nbytes, lambda: array.view(np.uint8).copy(), lambda bits: None)
         return failure_of(lambda: _replicas.check(comm, lambda: [lossy], True, None))
 
     errors = in_threads(3, check, timeout=60)

@@ -35,7 +35,7 @@ def vectors(ranks: int, elements: int, dtype: str = "float32") -> list[Any]:
     return [(rng.standard_normal(elements) * 2.0 ** (rank % 3)).astype(dtype) for rank in range(ranks)]
 
 
-def test_stochastic_rounding_is_the_same_on_all_ranks_and_differs_between_calls() -> None:
+def test_stochastic_rounding_is_the_same_on_all_ranks_and_differs_between_calls(refused: Any) -> None:
     group = ringroad.Communicator.in_process(3, timeout=60)
     given = vectors(3, 3000)
     exact = given[0] + given[1] + given[2]
@@ -50,7 +50,7 @@ def test_stochastic_rounding_is_the_same_on_all_ranks_and_differs_between_calls(
     assert np.abs(np.mean(calls, 0) - exact).mean() < 0.6 * np.abs(calls[0] - exact).mean()
     (comm,) = ringroad.Communicator.in_process(1)
     for wire, dtype in [("fp8:stochastic", "float32"), ("int8:stochastic", "float16")]:
-        with pytest.raises(ValueError, match="int8 and int4 of float32 and float64 can be stochastic"):
+        with refused(ValueError):
             comm.allreduce(np.ones(3, dtype), wire=wire)
 
 
@@ -172,17 +172,17 @@ def test_ranks_with_different_formats_are_told() -> None:
         assert wires[1] is None or f"in {wires[1]}" in texts[0]
 
 
-def test_everything_else_is_exact_and_says_why() -> None:
+def test_everything_else_is_exact_and_says_why(refused: Any) -> None:
     (comm,) = ringroad.Communicator.in_process(1)
-    with pytest.raises(ValueError, match="int32 is always sent exactly"):
+    with refused(ValueError, "int32"):
         comm.allreduce(np.ones(3, "int32"), wire="int8")
-    with pytest.raises(ValueError, match="max is always exact"):
+    with refused(ValueError, "max"):
         comm.allreduce(np.ones(3, "float32"), op="max", wire="int8")
-    with pytest.raises(ValueError, match="max_error must be a number from 0 on, not NaN"):
+    with refused(ValueError, "max_error", "NaN"):
         comm.allreduce(np.ones(3), max_error=float("nan"))
-    with pytest.raises(ValueError, match="not both"):
+    with refused(ValueError):
         comm.allreduce(np.ones(3), max_error=0.1, wire="int8")
-    with pytest.raises(ValueError, match='unknown wire format "int9"; did you mean'):
+    with refused(ValueError, "int9"):
         comm.allreduce(np.ones(3), wire="int9")  # type: ignore[call-overload]
     assert comm.allreduce(np.full(3, 0.1), wire="int4").tolist() == [0.1] * 3
 

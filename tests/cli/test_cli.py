@@ -265,8 +265,9 @@ def test_info_with_a_setting_that_makes_no_sense():
 
 def test_closed_output(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", None)
-    with pytest.raises(SystemExit, match="2"):
+    with pytest.raises(SystemExit) as end:
         cli.main(["topology", "ring:4"])
+    assert end.value.code == 2
     assert capsys.readouterr().err == "ringroad: standard output is closed\n"
 
 

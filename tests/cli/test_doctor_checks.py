@@ -27,10 +27,10 @@ def _bare(bare):
 # ------------------------------------------------------------------------------------------------ findings
 
 
-def test_a_finding_that_is_not_ok_has_a_remedy():
-    with pytest.raises(ValueError, match="x: a finding has a remedy if and only if it is not ok"):
+def test_a_finding_that_is_not_ok_has_a_remedy(refused):
+    with refused(ValueError):
         Finding("x", "note", "found")
-    with pytest.raises(ValueError, match="remedy"):
+    with refused(ValueError):
         Finding("x", "ok", "found", "needless")
     assert worst([]) == worst([Finding("x", "ok", "found")]) == "ok"
     assert worst([Finding("x", "failure", "f", "r"), Finding("x", "note", "f", "r")]) == "failure"
@@ -462,7 +462,7 @@ def test_shared_memory_that_is_not_used(bare):
     check(messages.shared_memory(60), "warning", "not used, but ucx")
 
 
-def test_damaged_messages():
+def test_damaged_messages(refused):
     """What comes back is compared with what was sent."""
 
     class Mirror:
@@ -476,7 +476,7 @@ def test_damaged_messages():
             out[0] ^= 1
             return out
 
-    with pytest.raises(messages.Damaged, match="1 of 8 bytes came back wrong from rank 1"):
+    with refused(messages.Damaged, "rank 1"):
         messages.measure(Mirror(), 1, 1.0)  # type: ignore[arg-type]
 
 

@@ -4,7 +4,7 @@ import re
 import subprocess
 from collections import Counter
 
-from helpers import ROOT
+from helpers import ROOT, sentences
 
 PHRASES = [
     r"in earnest",
@@ -56,3 +56,14 @@ def test_a_name_means_one_thing():
     ]:
         types, twice = declared(pattern, files)
         assert types > 150 and len(twice) <= 0.04 * types, twice
+
+
+def test_sentences_belong_to_tests():
+    """Of errors, in `tests/sentences.txt`."""
+    lost = []
+    for test in sentences():
+        file, _, name = test.partition("[")[0].partition("::")
+        path = ROOT / "tests" / file
+        if not (path.exists() and re.search(rf"def {name}\([^)]*\brefused\b", path.read_text())):
+            lost.append(test)
+    assert lost == [], "pytest --sentences --collect-only drops these"

@@ -115,28 +115,28 @@ ADDRESS, STATE = "tcp://127.0.0.1:4000", {"sum": np.zeros(1)}
 
 
 @pytest.mark.parametrize(
-    ("address", "state", "options", "error", "words"),
+    ("address", "state", "options", "error", "names"),
     [
-        (None, STATE, {}, TypeError, "address must be a text"),
-        ("udp://127.0.0.1:4000", STATE, {}, ValueError, "tcp://host:port"),
-        (ADDRESS, [np.zeros(1)], {}, TypeError, "state must be a dict of NumPy arrays, not list"),
-        (ADDRESS, {"sum": [0.0]}, {}, TypeError, "sum must be a NumPy array that can be written, not list"),
-        (ADDRESS, STATE, {"minimum": 1.5}, TypeError, "minimum must be a whole number, not 1.5"),
-        (ADDRESS, STATE, {"timeout": 0}, ValueError, "timeout must be a number of seconds above 0"),
-        (ADDRESS, STATE, {"timeout": "30"}, TypeError, "timeout must be a number, not '30'"),
-        (ADDRESS, STATE, {"patience": float("nan")}, ValueError, "patience must be a number of seconds above 0"),
+        (None, STATE, {}, TypeError, ["address"]),
+        ("udp://127.0.0.1:4000", STATE, {}, ValueError, ["tcp://host:port"]),
+        (ADDRESS, [np.zeros(1)], {}, TypeError, ["state", "list"]),
+        (ADDRESS, {"sum": [0.0]}, {}, TypeError, ["sum", "list"]),
+        (ADDRESS, STATE, {"minimum": 1.5}, TypeError, ["minimum", 1.5]),
+        (ADDRESS, STATE, {"timeout": 0}, ValueError, ["timeout"]),
+        (ADDRESS, STATE, {"timeout": "30"}, TypeError, ["timeout", "'30'"]),
+        (ADDRESS, STATE, {"patience": float("nan")}, ValueError, ["patience"]),
     ],
 )
-def test_odd_arguments(address: Any, state: Any, options: dict[str, Any], error: type, words: str) -> None:
-    with pytest.raises(error, match=words):
+def test_odd_arguments(address: Any, state: Any, options: Any, error: type, names: list[Any], refused: Any) -> None:
+    with refused(error, *names):
         ringroad.elastic(address, state, **options)
 
 
-def test_a_group_that_was_left() -> None:
+def test_a_group_that_was_left(refused: Any) -> None:
     with ringroad.elastic(f"tcp://127.0.0.1:{free_port()}", STATE, minimum=1) as group:
         pass
     for call in (group.update, lambda: group.run(lambda comm: 1, lambda result: None)):
-        with pytest.raises(RuntimeError, match="has left the elastic group"):
+        with refused(RuntimeError):
             call()
 
 
@@ -153,12 +153,13 @@ def test_nobody_founds_a_group_with_those_that_do_not_come() -> None:
         view = View.read(text)
         notes.keep(f"elastic/asks/{_key(ghost)}", b"yes")
         notes.leave(view.members[0], f"elastic/ask/{view.group}/ghost", ghost.encode())
-        with pytest.raises(ringroad.TimeoutError, match="no group has taken in this process"):
+        with pytest.raises(ringroad.TimeoutError) as caught:
             founder.result()
+        assert "no group has taken in this process" in str(caught.value) and str(port) in str(caught.value)
         assert notes.kept(f"elastic/invitation/{_key(ghost)}/"), "it was invited"
 
 
-def test_nobody_founds_a_second_group_and_nonsense_is_no_view() -> None:
+def test_nobody_founds_a_second_group_and_nonsense_is_no_view(refused: Any) -> None:
     address = ("127.0.0.1", int(free_port()))
     with ThreadPoolExecutor(1) as pool:
         founder = pool.submit(ringroad.elastic, "tcp://{}:{}".format(*address), STATE, minimum=1, patience=8)
@@ -174,7 +175,7 @@ def test_nobody_founds_a_second_group_and_nonsense_is_no_view() -> None:
         view = View(0, 5, "the group", ("no handle", member), ())
         notes.keep(_standing("the group"), view.text())
         door.set("view", view.text())
-        with pytest.raises(ringroad.TimeoutError, match="no group has taken in this process"):
+        with refused(ringroad.TimeoutError, address[1]):
             founder.result()
         assert View.read(door.get("view")) == view
         assert notes.kept("elastic/ask/the group/"), "it has asked the member"
@@ -245,13 +246,13 @@ def two_groups(steps: Sequence[int], **options: Any) -> list[tuple[Any, np.ndarr
     return groups
 
 
-def test_of_two_groups_the_one_that_is_ahead_goes_on() -> None:
+def test_of_two_groups_the_one_that_is_ahead_goes_on(refused: Any) -> None:
     (first, ahead), (second, behind) = two_groups((5, 2))
     names = [one._members._group for one in (first, second)]
     until(lambda: second._members._doors.rival)
     with pytest.raises(ringroad.MismatchError, match=f"{names[1]} at step 2 .*127.0.0.1.*{names[0]} at step 5 .*127"):
         step(second, behind)
-    with pytest.raises(RuntimeError, match="has left"):
+    with refused(RuntimeError):
         second.update()
     first._members._doors._rival = View(99, 1, "has ended", ("no handle",))
     step(first, ahead)
@@ -303,7 +304,7 @@ def test_who_has_a_state_does_not_give_it_up_for_less() -> None:
     third._end()
 
 
-def test_a_record_keeps_its_process_from_founding(tmp_path: Path) -> None:
+def test_a_record_keeps_its_process_from_founding(tmp_path: Path, refused: Any) -> None:
     place, record = ("127.0.0.1", int(free_port())), tmp_path / "record"
     group, _ = group_at(place, 1, record=record)
     assert record.stat().st_mode & 0o777 == 0o600
@@ -317,7 +318,7 @@ def test_a_record_keeps_its_process_from_founding(tmp_path: Path) -> None:
         assert record.exists()
     assert not record.exists()
     record.write_text("mine")
-    with pytest.raises(ValueError, match="is not a record of an elastic group"):
+    with refused(ValueError, record):
         group_at(place, 0, record=record)
     assert record.read_text() == "mine"
     assert [one.name for one in tmp_path.iterdir()] == ["record"]

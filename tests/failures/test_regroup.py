@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 
 import pytest
 import ringroad
@@ -102,28 +101,30 @@ def test_groups_of_processes_that_exchange_handles(tmp_path):
         assert ended.status == 0, ended.err
 
 
-def test_handles_that_make_no_sense():
+def test_handles_that_make_no_sense(refused):
     own = ringroad.handle()
     gone = launch("import ringroad; print(ringroad.handle())", 1)[0].out.strip()
-    for handles, text in [
-        ([own, "nonsense"], '"nonsense" is not a handle'),
-        ([own, "x" * 10**6], "it is too long"),
-        ([own, json.dumps(json.loads(own) | {"ringroad": 99})], "another version"),
-        ([own, own], "several of these handles"),
-        ([gone], "none of these handles is this process's own"),
-        ([], "none of these handles"),
-        ([json.dumps(json.loads(own) | {"started": 1})], "none of these handles"),  # another process had this number
+    for handles in [
+        [own, "nonsense"],
+        [own, "x" * 10**6],
+        [own, own],
+        [gone],
+        [],
+        [json.dumps(json.loads(own) | {"started": 1})],  # another process had this number
     ]:
-        with pytest.raises(ValueError, match=re.escape(text)):
+        with refused(ValueError):
             ringroad.regroup(handles)
-    with pytest.raises(ValueError, match="two handles of"):
+    with refused(ValueError):
         ringroad.regroup([own, gone, gone])
+    with pytest.raises(ValueError) as caught:
+        ringroad.regroup([own, json.dumps(json.loads(own) | {"ringroad": 99})])
+    assert "version" in str(caught.value)
     reused = json.dumps(json.loads(gone) | {"pid": os.getppid(), "started": 1})
     for handles in ([own, gone], [gone, own], [own, reused]):
         with pytest.raises(ringroad.PeerError, match=r"rank \d of the new group: process \d+ on host .* has ended"):
             ringroad.regroup(handles, timeout=10)
     other = json.loads(own) | {"instance": 5, "token": [0] * 16}
-    with pytest.raises(ringroad.PeerError, match="another process, or has another secret"):
+    with refused(ringroad.PeerError):
         ringroad.regroup([own, json.dumps(other)], own=own, timeout=10)
     assert ringroad.regroup([own]).size == 1
 
@@ -136,10 +137,10 @@ def test_different_lists_of_handles_are_shown(tmp_path):
         assert "The lists of handles differ: another rank waits for process" in ended.out, ended
 
 
-def test_threads_of_one_process_have_nobody_to_regroup():
+def test_threads_of_one_process_have_nobody_to_regroup(refused):
     comm = ringroad.Communicator.in_process(2)[0]
     assert comm.handles == [None, None]
-    with pytest.raises(ValueError, match="threads of one process"):
+    with refused(ValueError):
         comm.shrink()
 
 

@@ -76,17 +76,17 @@ def test_threads_are_traced_again_and_again():
         assert second.events[0].sequence > first.events[0].sequence
 
 
-def test_a_trace_ends_with_its_block():
+def test_a_trace_ends_with_its_block(refused):
     def one(comm):
         trace = ringroad.measure.trace(comm)
         assert (trace.events, trace.seconds, repr(trace)) == ([], 0, "<Trace, empty>")
-        with trace, pytest.raises(ValueError, match="traced already"), ringroad.measure.trace(comm):
+        with trace, refused(ValueError, rank=comm.rank), ringroad.measure.trace(comm):
             pass
-        with pytest.raises(ValueError, match="this trace is complete"):
+        with refused(ValueError, rank=comm.rank):
             trace.__enter__()
-        with pytest.raises(ValueError, match="not being traced"):
+        with refused(ValueError, rank=comm.rank):
             comm._end_trace()
-        with pytest.raises(RuntimeError, match="enough"), ringroad.measure.trace(comm) as interrupted:
+        with refused(RuntimeError, "enough", rank=comm.rank), ringroad.measure.trace(comm) as interrupted:
             comm.barrier()
             raise RuntimeError("enough")
         return [event.rank for event in interrupted.events if event.kind == "call"]

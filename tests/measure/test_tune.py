@@ -153,9 +153,9 @@ def test_every_collective_can_be_measured():
     assert blocks == {6, 3996}  # one byte or one float more for each rank
 
 
-def test_profiles_are_values(tmp_path):
+def test_profiles_are_values(tmp_path, refused):
     [comm] = ringroad.Communicator.in_process(1)
-    with comm, pytest.raises(ringroad.ConfigError, match="no measurements"):
+    with comm, refused(ringroad.ConfigError):
         calibrate(comm, [])
     group = ringroad.Communicator.in_process(4, topology="ring:4")
     times = [
@@ -177,12 +177,12 @@ def test_profiles_are_values(tmp_path):
     against = calibrate(group[0], [("allreduce", "ring", 8, 1e-6), *times[1:]]).explain("allreduce", 8)
     assert (against.algorithm, against.origin) == ("ring", "measured")
     assert against.margin is not None and against.margin < 0 and "the cost model alone would choose" in str(against)
-    for wrong in ([("allreduce", "rign", 8, 1.0)], [("allreduce", "ring", 8, 0.0)], [("all", "ring", 8, 1.0)]):
-        with pytest.raises(ValueError, match=r"did you mean ring|above 0|unknown collective"):
-            calibrate(group[0], wrong)
-    with pytest.raises(ringroad.ConfigError, match="it is not a profile"):
+    for wrong in (("allreduce", "rign", 8, 1.0), ("allreduce", "ring", 8, 0.0), ("all", "ring", 8, 1.0)):
+        with refused(ValueError):
+            calibrate(group[0], [wrong])
+    with refused(ringroad.ConfigError):
         ringroad.measure.Profile.from_json("{}")
-    with pytest.raises(ringroad.ConfigError, match="No such file"):
+    with refused(ringroad.ConfigError, tmp_path / "none"):
         ringroad.measure.Profile.read(str(tmp_path / "none"))
     for comm in group:
         comm.close()

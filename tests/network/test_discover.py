@@ -81,7 +81,7 @@ def test_the_command_writes_what_rank_0_found(permitted, tmp_path):
 def doctor_says(view):
     """The finding of a job's ranks that have this view of their network."""
     infos = {rank: RankInfo(rank, f"host{rank}", 1, "", {}, {}) for rank in range(4)}
-    (finding,) = comparison.network(Roster(4, infos), {0: pairs.Part(**pairs._network(view))})
+    (finding,) = comparison.network(Roster(4, infos), {0: pairs.PairFindings(**pairs._network(view))})
     return finding.verdict, finding.found, finding.remedy
 
 
@@ -155,6 +155,6 @@ def test_a_discovery_is_written_in_words():
     assert found.to_dict()["links"][0] == [*topology.links[0][:2], RATE, 2e-5]
 
 
-def test_budgets_are_checked():
-    with ringroad.local(1) as cluster, pytest.raises(ringroad.WorkerError, match="budget"):
-        cluster.run(lambda comm: ringroad.discover(comm, budget=-1.0))
+def test_budgets_are_checked(refused):
+    with ringroad.Communicator.in_process(1)[0] as comm, refused(ValueError, "budget"):
+        ringroad.discover(comm, budget=-1.0)

@@ -115,8 +115,8 @@ def test_every_cable_has_the_rate_of_its_link(monkeypatch):
 
 
 @pytest.mark.parametrize("spec", ["ring:37", "ring:1"])
-def test_a_network_of_another_size_is_refused(spec):
-    with pytest.raises(ringroad.TopologyError, match="from 2 to 36 ranks"):
+def test_a_network_of_another_size_is_refused(spec, refused):
+    with refused(ringroad.TopologyError, 36):
         wired(spec)
 
 
@@ -139,11 +139,11 @@ def test_ranks_of_a_graph_run_in_the_places_of_others():
 
 
 @pytest.mark.parametrize(
-    ("counts", "order", "text"),
-    [([1, 2], None, "has 3 hosts"), ([1, 0, 2], None, "from 1 on"), ([1, 2, 1], [0, 1, 2], "from 0 to 3 once")],
+    ("counts", "order", "name"),
+    [([1, 2], None, "3 hosts"), ([1, 0, 2], None, "from 1"), ([1, 2, 1], [0, 1, 2], "0 to 3")],
 )
-def test_ranks_without_a_place_are_refused(counts, order, text):
-    with pytest.raises(ringroad.TopologyError, match=text):
+def test_ranks_without_a_place_are_refused(counts, order, name, refused):
+    with refused(ringroad.TopologyError, name):
         wired("ring:3", counts, order)
 
 
@@ -165,15 +165,13 @@ def test_what_neighbours_send_goes_over_their_cable_and_is_counted():
     assert (sent[:, 1] < 0.1 * share).all(), sent / share
 
 
-def test_ranks_of_a_host_share_memory_and_hosts_a_cable():
+def test_ranks_of_a_host_share_memory_and_hosts_a_cable(refused):
     with ringroad.testbed.emulate("hosts:2x2", rate=RATE, timeout=60) as bed:
         for transport, right in bed.run(total, 100_000):
             assert right
             assert transport.startswith("shared memory (with 1 of 3 ranks)") and ", tcp (" in transport, transport
         assert bed.network.topology.spec == "hosts:2x2"
-        with pytest.raises(
-            ringroad.testbed.TestbedError, match=r"no cable leads from rank 0 \(host0\) to rank 2 \(host1\)"
-        ):
+        with refused(ringroad.testbed.TestbedError, "rank 0", "host0", "rank 2", "host1"):
             bed.carried(0, 2)  # there is a switch between them
 
 
@@ -183,7 +181,7 @@ def test_any_topology_runs(spec):
         assert all(right for _, right in bed.run(total, 5000))
 
 
-def test_a_slow_cable_carries_less_until_it_is_restored():
+def test_a_slow_cable_carries_less_until_it_is_restored(refused):
     def rate(bed):
         (queue,) = json.loads(bed.network._hosts[0].read("tc", "-json", "qdisc", "show", "dev", "to1"))
         return queue["options"]["rate"]
@@ -195,7 +193,7 @@ def test_a_slow_cable_carries_less_until_it_is_restored():
         assert all(right for _, right in bed.run(total, 1000))
         bed.restore()
         assert rate(bed) == built
-        with pytest.raises(ValueError, match=r"factor 0.5"):
+        with refused(ValueError, 0.5):
             bed.slow(0, 1, factor=0.5)
 
 
@@ -259,17 +257,17 @@ def test_a_cut_cable_between_bridges_parts_the_racks():
 
 
 @pytest.mark.parametrize(
-    ("links", "text"),
+    ("links", "names"),
     [
-        ([(0, 2), (1, 3), (2, 3), (2, 4), (3, 4)], "a loop"),
-        ([(0, 2), (1, 2), (0, 3)], "host0 has 2 cables"),
-        ([(0, 1)], "host0 has a cable to another host"),
+        ([(0, 2), (1, 3), (2, 3), (2, 4), (3, 4)], []),
+        ([(0, 2), (1, 2), (0, 3)], ["host0", "2 cables"]),
+        ([(0, 1)], ["host0"]),
     ],
 )
-def test_what_bridges_cannot_join_is_refused(links, text):
+def test_what_bridges_cannot_join_is_refused(links, names, refused):
     links = [(*ends, 1e9, 1.0, 0.0, 0.0) for a, b in links for ends in ((a, b), (b, a))]
     nodes = max(max(link[:2]) for link in links) + 1
-    with pytest.raises(ringroad.TopologyError, match=text):
+    with refused(ringroad.TopologyError, *names):
         ringroad.testbed.emulate(ringroad.Topology._from_links("odd", 2, nodes, links, []), rate=RATE, bridges=True)
 
 
@@ -343,7 +341,7 @@ def test_delays_may_be_those_of_the_links():
 
 
 @pytest.mark.parametrize("bridges", [False, True])
-def test_others_send_at_a_rate_until_they_end(bridges):
+def test_others_send_at_a_rate_until_they_end(bridges, refused):
     def awaited(bed, count):
         """Waits until the cable has carried so many bytes more. The seconds that took."""
         start, end = time.monotonic(), bed.carried("host1", "switch0") + count
@@ -364,7 +362,7 @@ def test_others_send_at_a_rate_until_they_end(bridges):
         (load,) = bed.network._loads.values()
         (sender,) = load._processes.all
         for a, b in ((0, 0), (0, "switch0")):
-            with pytest.raises(ringroad.testbed.TestbedError, match="from host to another host"):
+            with refused(ringroad.testbed.TestbedError):
                 bed.load(a, b, 1e6)
     assert not is_running(sender.pid)
 
@@ -539,9 +537,9 @@ def test_what_makes_no_sense_is_said(arguments, text):
     assert ended.returncode == 2 and text in ended.stderr
 
 
-def test_without_root_it_says_what_is_missing(monkeypatch):
+def test_without_root_it_says_what_is_missing(monkeypatch, refused):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(ringroad.testbed.TestbedError, match="unshare --user --map-root-user"):
+    with refused(ringroad.testbed.TestbedError, "unshare --user --map-root-user"):
         namespaces.require()
 
 

@@ -44,7 +44,7 @@ def test_python_leaves_the_environment_to_the_table():
         assert not reads.search(path.read_text()), f"{path} reads a setting by itself"
 
 
-def test_settings_as_arguments_come_before_the_environment(monkeypatch):
+def test_settings_as_arguments_come_before_the_environment(monkeypatch, refused):
     monkeypatch.setenv("RINGROAD_TIMEOUT", "77")
     monkeypatch.setenv("RINGROAD_PROFILE", "/etc/profile.json")
     assert (Config().timeout, Config().profile) == (77, "/etc/profile.json")
@@ -53,9 +53,9 @@ def test_settings_as_arguments_come_before_the_environment(monkeypatch):
     monkeypatch.delenv("RINGROAD_PROFILE")
     with ringroad.init(rank=0, size=1, settings={"RINGROAD_TIMEOUT": "5"}) as comm:
         assert comm.timeout == 5
-    with pytest.raises(ringroad.ConfigError, match="RINGROAD_TIMEOUT"):
+    with refused(ringroad.ConfigError, "RINGROAD_TIMEOUT"):
         ringroad.init(rank=0, size=1, settings={"RINGROAD_TIMEOUT": "soon"})
-    with pytest.raises(ValueError, match="did you mean RINGROAD_TIMEOUT"):
+    with refused(ValueError, "RINGROAD_TIMEOUT"):
         ringroad.init(rank=0, size=1, settings={"RINGROAD_TIMEOUTT": "5"})
 
 

@@ -38,21 +38,21 @@ def test_first_launcher_wins():
 
 
 @pytest.mark.parametrize(
-    ("environ", "words"),
+    ("environ", "names"),
     [
-        ({}, "RANK and WORLD_SIZE"),
-        ({"RANK": "0"}, "found only RANK"),
-        ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK='x' is not a number"),
-        ({"RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2"),
+        ({}, ["RANK", "WORLD_SIZE"]),
+        ({"RANK": "0"}, ["only RANK"]),
+        ({"RANK": "x", "WORLD_SIZE": "2"}, ["RANK='x'"]),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, ["rank 2 of 2"]),
     ],
 )
-def test_place_unknown(environ, words):
-    with pytest.raises(ringroad.ConfigError, match=words):
+def test_place_unknown(environ, names, refused):
+    with refused(ringroad.ConfigError, *names):
         _place(None, None, environ)
 
 
-def test_never_alone_by_accident(bare):
-    with pytest.raises(ringroad.ConfigError, match="WORLD_SIZE"):
+def test_never_alone_by_accident(bare, refused):
+    with refused(ringroad.ConfigError, "WORLD_SIZE"):
         ringroad.init()
 
 
@@ -64,11 +64,11 @@ def test_what_is_the_programs_stays(bare):
         assert done.stdout.split("\n")[:2] == ["changed:", "dumped"], (which, done.stdout, done.stderr)
 
 
-def test_store_unknown(bare):
-    with pytest.raises(ringroad.ConfigError, match=r"RINGROAD_STORE=tcp://.*RINGROAD_STORE=file:///"):
+def test_store_unknown(bare, refused):
+    with refused(ringroad.ConfigError, "RINGROAD_STORE=tcp://", "RINGROAD_STORE=file:///"):
         ringroad.init(rank=0, size=2)
     bare.setenv("RINGROAD_STORE", "redis://somewhere")
-    with pytest.raises(ringroad.ConfigError, match=r"RINGROAD_STORE.*redis"):
+    with refused(ringroad.ConfigError, "RINGROAD_STORE", "redis"):
         ringroad.init(rank=0, size=2)
 
 

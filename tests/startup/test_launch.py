@@ -243,24 +243,24 @@ OMPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
 
 
 @pytest.mark.parametrize(
-    ("launcher", "env", "words"),
+    ("launcher", "env", "names"),
     [
-        (OMPI, {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, r"mpirun -x MASTER_ADDR=node1 -x MASTER_PORT=29500"),
-        (PMI, {"MPI_LOCALNRANKS": "1"}, r"mpirun -genv MASTER_ADDR node1 -genv MASTER_PORT 29500"),
-        (PMI, {}, r"may be on several hosts.*export MASTER_ADDR=node1 MASTER_PORT=29500"),
-        (PMI, {"PMI_LOCAL_SIZE": "1"}, r"are on several hosts \(PMI_LOCAL_SIZE=1 here\)"),
-        (PMI, {"PALS_LOCAL_SIZE": "1"}, r"PALS_LOCAL_SIZE=1 here"),
-        (PMI, {"FLUX_JOB_NNODES": "2", "FLUX_TASK_RANK": "0"}, r"FLUX_JOB_NNODES=2 here"),
-        (("FLUX_TASK_RANK", "FLUX_JOB_SIZE"), {"FLUX_JOB_NNODES": "2"}, r"nothing beside FLUX_TASK_RANK"),
-        (("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), {}, "MV2_COMM_WORLD_RANK"),
-        (("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"), {}, "JSM_NAMESPACE_RANK"),
-        (("PMIX_RANK", "PALS_RANKID"), {}, "found only PMIX_RANK, PALS_RANKID"),
-        (TORCHRUN, {}, r"RINGROAD_STORE=tcp://host:port"),
-        (TORCHRUN, {"MASTER_ADDR": "a"}, "MASTER_ADDR is set, but MASTER_PORT is not"),
-        (TORCHRUN, {"MASTER_ADDR": "a", "MASTER_PORT": "x"}, "MASTER_PORT='x' is not a number"),
-        (TORCHRUN, {"MASTER_ADDR": "a", "MASTER_PORT": "70000"}, "MASTER_PORT=70000 is not a port"),
+        (OMPI, {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, ["mpirun -x MASTER_ADDR=node1 -x MASTER_PORT=29500"]),
+        (PMI, {"MPI_LOCALNRANKS": "1"}, ["mpirun -genv MASTER_ADDR node1 -genv MASTER_PORT 29500"]),
+        (PMI, {}, ["export MASTER_ADDR=node1 MASTER_PORT=29500"]),
+        (PMI, {"PMI_LOCAL_SIZE": "1"}, ["PMI_LOCAL_SIZE=1"]),
+        (PMI, {"PALS_LOCAL_SIZE": "1"}, ["PALS_LOCAL_SIZE=1"]),
+        (PMI, {"FLUX_JOB_NNODES": "2", "FLUX_TASK_RANK": "0"}, ["FLUX_JOB_NNODES=2"]),
+        (("FLUX_TASK_RANK", "FLUX_JOB_SIZE"), {"FLUX_JOB_NNODES": "2"}, ["FLUX_TASK_RANK"]),
+        (("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), {}, ["MV2_COMM_WORLD_RANK"]),
+        (("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"), {}, ["JSM_NAMESPACE_RANK"]),
+        (("PMIX_RANK", "PALS_RANKID"), {}, ["PMIX_RANK, PALS_RANKID"]),
+        (TORCHRUN, {}, ["RINGROAD_STORE=tcp://host:port"]),
+        (TORCHRUN, {"MASTER_ADDR": "a"}, ["MASTER_ADDR", "MASTER_PORT"]),
+        (TORCHRUN, {"MASTER_ADDR": "a", "MASTER_PORT": "x"}, ["MASTER_PORT='x'"]),
+        (TORCHRUN, {"MASTER_ADDR": "a", "MASTER_PORT": "70000"}, ["MASTER_PORT=70000"]),
         *(
-            (TORCHRUN, {"MASTER_ADDR": given, "MASTER_PORT": "29500"}, f"more than a host.* set {written}$")
+            (TORCHRUN, {"MASTER_ADDR": given, "MASTER_PORT": "29500"}, [f"set {written}"])
             for given, written in {
                 "tcp://node1": "MASTER_ADDR=node1",
                 "tcp://node1:29501/": "MASTER_ADDR=node1 and MASTER_PORT=29501",
@@ -270,16 +270,16 @@ OMPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
                 " node1 ": "MASTER_ADDR=node1",
             }.items()
         ),
-        (SLURM, {"SLURM_JOB_ID": "7"}, "was not started by srun"),
-        (SLURM, STEP | {"SLURM_STEP_ID": "4294967291"}, "was not started by srun"),
-        (SLURM, STEP, "SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST"),
-        (SLURM, STEP | {"SLURM_NODEID": "1", "SLURM_STEP_NODELIST": "a,b"}, "rank 0 is on host number 1 of a,b"),
+        (SLURM, {"SLURM_JOB_ID": "7"}, ["srun"]),
+        (SLURM, STEP | {"SLURM_STEP_ID": "4294967291"}, ["srun"]),
+        (SLURM, STEP, ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"]),
+        (SLURM, STEP | {"SLURM_NODEID": "1", "SLURM_STEP_NODELIST": "a,b"}, ["rank 0", "number 1 of a,b"]),
     ],
 )
-def test_what_is_missing(bare, launcher, env, words):
+def test_what_is_missing(bare, launcher, env, names, refused):
     for name, value in ({launcher[0]: "0", launcher[1]: "2"} | env).items():
         bare.setenv(name, value)
-    with pytest.raises(ringroad.ConfigError, match=words):
+    with refused(ringroad.ConfigError, *names):
         ringroad.init(timeout=5)
 
 
@@ -289,10 +289,10 @@ def test_hosts_that_are_taken_as_they_are(host):
     assert master(launcher_of(environ), environ, None).host == host
 
 
-def test_groups_of_ones_own_do_not_meet_at_the_launchers_place(bare):
+def test_groups_of_ones_own_do_not_meet_at_the_launchers_place(bare, refused):
     for name, value in (STEP | {"SLURM_STEP_NODELIST": "a", "SLURM_PROCID": "2", "SLURM_NTASKS": "4"}).items():
         bare.setenv(name, value)
-    with pytest.raises(ringroad.ConfigError, match="no store for 2 ranks"):
+    with refused(ringroad.ConfigError, "2 ranks"):
         ringroad.init(rank=0, size=2, timeout=5)
 
 

@@ -179,15 +179,15 @@ def test_communicator_that_failed_is_replaced(clusters):
         assert clusters(3).run(total) == [3.0] * 3
 
 
-def test_workers_that_cannot_start():
+def test_workers_that_cannot_start(refused):
     with pytest.raises(ringroad.WorkerError, match="RINGROAD_UCX_LIBRARY") as caught:
         ringroad.local(2, env={"RINGROAD_TRANSPORT": "ucx", "RINGROAD_UCX_LIBRARY": "/nonexistent/libucp.so.0"})
     assert isinstance(caught.value.__cause__, ringroad.TransportError)
     with pytest.raises(ringroad.WorkerError, match="exited with status 1"):
         ringroad.local(2, env={"PYTHONMALLOC": "nonsense"})
-    with pytest.raises(ValueError, match="from 1 to 1024 workers, not 1000000"):
+    with refused(ValueError, 1000000):
         ringroad.local(1_000_000)
-    with pytest.raises(ValueError, match="from 1 to 1024"):
+    with refused(ValueError, 1024):
         ringroad.local(0)
 
 
@@ -272,7 +272,7 @@ def test_interrupt(cluster):
 # ------------------------------------------------------------------------------------------------ the end
 
 
-def test_close():
+def test_close(refused):
     with ringroad.local(2) as cluster:
         pids, directory = cluster.pids, cluster._team.directory
         assert all(map(is_running, pids)) and len(set(pids)) == 2
@@ -280,7 +280,7 @@ def test_close():
     assert not any(map(is_running, pids)) and not os.path.exists(directory)
     cluster.close()
     assert repr(cluster) == "<LocalCluster of 2 workers, closed>" and cluster.pids == []
-    with pytest.raises(RuntimeError, match="closed"):
+    with refused(RuntimeError):
         cluster.run(total)
 
 

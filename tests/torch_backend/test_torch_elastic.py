@@ -63,10 +63,10 @@ def test_a_newcomer_gets_model_and_optimizer(make):
             learn(*one, 1)
 
 
-def test_another_model():
+def test_another_model(refused):
     make = MAKERS["adam"]
     works, comms = leveled([training(1, 1, make), training(1, 1, make, outputs=1)])
-    with pytest.raises(ringroad.ReplicaError, match="the group trains a model of"):
+    with refused(ringroad.ReplicaError):
         works[1].result()
     comms[1].close()
     with pytest.raises(ringroad.PeerError):
@@ -104,13 +104,10 @@ def test_a_step_changes_buffers_once_and_alike():
         assert torch.equal(buffer, copies[2].get_buffer(name)), name
 
 
-def test_what_is_no_model_is_refused():
+def test_what_is_no_model_is_refused(refused):
     model, optimizer = training(1, 0, MAKERS["sgd"])
-    for given, words in (
-        ((5, optimizer), r"model must be a .*Module, not 5"),
-        ((model, 5), "optimizer must be a .*, not 5"),
-    ):
-        with pytest.raises(TypeError, match=words):
+    for given, name in (((5, optimizer), "model"), ((model, 5), "optimizer")):
+        with refused(TypeError, name, 5):
             ringroad.torch.elastic("tcp://127.0.0.1:1", *given)
 
 
@@ -120,7 +117,7 @@ FORM = json.loads(_Training(*training(1, 1, MAKERS["adam"])).form())
 @pytest.mark.parametrize(
     "form",
     [
-        "[" * 100_000,
+        pytest.param("[" * 100_000, id="deep"),
         [],
         [FORM[0], {"0": 5}, FORM[2]],
         [FORM[0], {"0": {"exp_avg": ["tensor", "load", [1]]}}, FORM[2]],
@@ -131,7 +128,7 @@ FORM = json.loads(_Training(*training(1, 1, MAKERS["adam"])).form())
         [{}, {}, []],
     ],
 )
-def test_a_form_that_makes_no_sense(form):
+def test_a_form_that_makes_no_sense(form, refused):
     text = form if isinstance(form, str) else json.dumps(form)
-    with pytest.raises(ringroad.ReplicaError, match=r"is not like that of this process|trains a model of"):
+    with refused(ringroad.ReplicaError):
         _Training(*training(1, 1, MAKERS["adam"])).adopt(text.encode())

@@ -7,7 +7,7 @@ from typing import Any
 
 from ringroad.doctor import Finding
 from ringroad.doctor.messages import speed_text
-from ringroad.doctor.pairs import Part
+from ringroad.doctor.pairs import PairFindings
 from ringroad.doctor.roster import RankInfo, Roster
 
 _LOST = 0.02  # of the bytes that were sent
@@ -67,7 +67,7 @@ def _whom(infos: Sequence[RankInfo]) -> str:
     return str(first) + (f" and {len(more)} more" if more else "")
 
 
-def connected(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
+def connected(roster: Roster, parts: Mapping[int, PairFindings]) -> Iterator[Finding]:
     """Whether the communicator came about and held, and which ranks fell silent."""
     if len(roster.infos) < 2:
         return
@@ -93,7 +93,7 @@ def connected(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
         yield Finding("communicator", "ok", "; ".join(kinds))
 
 
-def network(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
+def network(roster: Roster, parts: Mapping[int, PairFindings]) -> Iterator[Finding]:
     """How the hosts are connected, and whether that is known."""
     part = next((part for part in parts.values() if part.network), None)
     if part is None or len(roster.hosts) < 2 or roster.missing:
@@ -111,7 +111,7 @@ def network(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
         yield Finding("network", "ok", f"{part.network}, {how}")
 
 
-def _wrongly_named(part: Part) -> Finding:
+def _wrongly_named(part: PairFindings) -> Finding:
     shown, more = part.differences[:_SHOWN], len(part.differences) - _SHOWN
     text = "; ".join(shown) + (f"; {more} more differences" if more > 0 else "")
     remedy = (
@@ -123,7 +123,7 @@ def _wrongly_named(part: Part) -> Finding:
     return Finding("network", "warning", f"RINGROAD_TOPOLOGY names {part.network}, but {text}", remedy)
 
 
-def local(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
+def local(roster: Roster, parts: Mapping[int, PairFindings]) -> Iterator[Finding]:
     """Ranks of one host that do not share memory, though they could."""
     for rank, part in sorted(parts.items()):
         if not part.sharing or not part.hosts:
@@ -135,7 +135,7 @@ def local(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
             yield Finding("local ranks", "warning", text, remedy)
 
 
-def paired(parts: Mapping[int, Part]) -> Iterator[Finding]:
+def paired(parts: Mapping[int, PairFindings]) -> Iterator[Finding]:
     """Latency and bandwidth of the pairs over each transport, and those that are much slower than the others."""
     pairs = [pair for part in parts.values() for pair in part.pairs]
     planned, tried = (max((getattr(part, key) for part in parts.values()), default=0) for key in ("planned", "tried"))
@@ -146,7 +146,7 @@ def paired(parts: Mapping[int, Part]) -> Iterator[Finding]:
         yield from _group(way, [pair for pair in pairs if pair["over"] == way])
 
 
-def sent_again(parts: Mapping[int, Part]) -> Iterator[Finding]:
+def sent_again(parts: Mapping[int, PairFindings]) -> Iterator[Finding]:
     """Whether much of what ranks sent to each other over tcp was lost on the way."""
     found = [(part, rank, peer) for rank, one in parts.items() for peer, part in one.again if part > _LOST]
     if found:

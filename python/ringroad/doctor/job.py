@@ -13,11 +13,11 @@ from typing import Any
 
 from ringroad.doctor import Finding, comparison, perform_all, remaining
 from ringroad.doctor.checks import JobSize, machine_checks
-from ringroad.doctor.pairs import GRACE, Part, communicate
+from ringroad.doctor.pairs import GRACE, PairFindings, communicate
 from ringroad.doctor.roster import Board, Roster, meet, open_store, read
 
 _POLL = 0.02
-_PART = {name: type(default) for name, default in asdict(Part()).items()} | {"spec": str | None}
+_PART = {name: type(default) for name, default in asdict(PairFindings()).items()} | {"spec": str | None}
 _FINDING = ("name", "verdict", "found", "remedy", "host")
 
 
@@ -41,7 +41,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     board, roster = meet(store, rank, size, timeout)
     present = sorted(roster.infos)
     end = time.monotonic() + timeout + GRACE  # all ranks begin now, and rank 0 waits for none any longer
-    part = communicate(roster, rank, store, timeout) if len(present) > 1 else Part()
+    part = communicate(roster, rank, store, timeout) if len(present) > 1 else PairFindings()
     board.tell("part", json.dumps(asdict(part)))
     hosts = roster.hosts
     checks = machine_checks(JobSize(size, len(hosts[roster.infos[rank].host]), len(hosts) > 1))
@@ -51,7 +51,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
             board.tell("machine", json.dumps([one.to_json() for one in findings]))
         return None
     said = _collect(board, "part", present, remaining(end, 1), _PART)
-    parts = {one: Part(**{name: found[name] for name in _PART}) for one, found in said.items()}
+    parts = {one: PairFindings(**{name: found[name] for name in _PART}) for one, found in said.items()}
     findings = [*perform_all(checks), *_others(board, roster, parts, remaining(end, GRACE))]
     findings += [comparison.came(roster, timeout), *comparison.same_versions(roster), *comparison.same_settings(roster)]
     findings += [
@@ -77,7 +77,7 @@ def _collect(board: Board, kind: str, ranks: Sequence[int], seconds: float, shap
     return found
 
 
-def _others(board: Board, roster: Roster, parts: Mapping[int, Part], seconds: float) -> Iterator[Finding]:
+def _others(board: Board, roster: Roster, parts: Mapping[int, PairFindings], seconds: float) -> Iterator[Finding]:
     """What the other hosts have to say of themselves, if it is not ok; what several say, once. Ranks that have fallen
     silent before are not waited for."""
     firsts = {ranks[0]: host for host, ranks in roster.hosts.items() if ranks[0] != 0 and ranks[0] in parts}

@@ -21,7 +21,7 @@ GRACE = 5.0
 
 
 @dataclass(frozen=True)
-class Part:
+class PairFindings:
     """What one rank found with the others."""
 
     error: str = ""
@@ -41,7 +41,7 @@ class Part:
     """Ranks, and the part of the bytes for them that was sent more than once."""
 
 
-def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
+def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> PairFindings:
     """Makes the communicator of the ranks that came, and measures pairs, within the timeout."""
     present = sorted(roster.infos)
     deadline = time.monotonic() + timeout
@@ -61,9 +61,9 @@ def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
             network = comm.network
             again = [(present[peer], part) for peer, part in _sent_again(network.connections)]
             known = _network(network) | {"again": again}
-            return Part("", carried.text, carried.sharing, comm.hosts, pairs, planned, tried, **known)
+            return PairFindings("", carried.text, carried.sharing, comm.hosts, pairs, planned, tried, **known)
     except (RingroadError, ValueError) as error:
-        return Part(error=one_line(error), pairs=pairs)
+        return PairFindings(error=one_line(error), pairs=pairs)
 
 
 def _network(view: NetworkView) -> dict[str, Any]:

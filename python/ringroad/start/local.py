@@ -266,7 +266,7 @@ def _error(size: int, failures: list[WorkerFailure], advice: list[str]) -> Worke
     return error
 
 
-class _Worker:
+class _WorkerProcess:
     """The parent's view of one worker."""
 
     def __init__(self, rank: int, size: int, env: Mapping[str, str], place: Starter, processes: Processes) -> None:
@@ -308,14 +308,14 @@ class _Team:
     def __init__(self, size: int, env: Mapping[str, str], place: Starter) -> None:
         self.directory = tempfile.mkdtemp(prefix="ringroad-")
         self.processes = Processes()
-        self.workers: list[_Worker] = []
+        self.workers: list[_WorkerProcess] = []
         self.stores = 0
         self.lost = False  # whether a worker died or does not answer
         self.patient = True
         self.owner = os.getpid()
         try:
             for rank in range(size):
-                self.workers.append(_Worker(rank, size, env, place, self.processes))
+                self.workers.append(_WorkerProcess(rank, size, env, place, self.processes))
         except BaseException:
             self.stop()
             raise

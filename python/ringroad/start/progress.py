@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ringroad._catching_up import catch_up
 from ringroad._native import Communicator
 from ringroad._objects import allgather_bytes, allgather_json
-from ringroad._replicas import Part, ReplicaError, part_of
+from ringroad._replicas import ReplicaError, ReplicaPart, part_of
 
 _MAX_FORM_BYTES = 1 << 26
 """How many bytes the form of a state may have."""
@@ -25,7 +25,7 @@ class State(Protocol):
     def adopt(self, form: bytes) -> None:
         """Makes the parts have this form, which is another member's."""
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ReplicaPart]:
         """The arrays."""
 
 
@@ -44,7 +44,7 @@ class Arrays:
         theirs = form.decode(errors="replace")
         raise ReplicaError(f"the group's state is {theirs}, but that of this process {self.form().decode()}")
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ReplicaPart]:
         return self._parts
 
 

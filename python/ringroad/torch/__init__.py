@@ -37,7 +37,7 @@ from ringroad._native import Communicator, Config
 from ringroad._replicas import ReplicaCheck
 from ringroad.start.signals import answer
 from ringroad.torch.compression import CompressedReduceScatter, Compression, compressed
-from ringroad.torch.membership import Membership, Options
+from ringroad.torch.membership import GroupMember, Options
 from ringroad.torch.starting import init
 from ringroad.torch.versions import MODERN
 
@@ -119,7 +119,7 @@ def process_group(
         raise ValueError(f"ringroad: rank {rank} of {size} is out of range; ranks count from 0 to size - 1")
     answer(Config())
     place = PrefixStore(name, store)
-    member = Membership(place, rank, size, default_pg_timeout, name, range(size), options or Options(), is_job=True)
+    member = GroupMember(place, rank, size, default_pg_timeout, name, range(size), options or Options(), is_job=True)
     return RingroadProcessGroup(member)
 
 
@@ -287,7 +287,7 @@ def _create(opts: Any, pg_options: Any) -> Any:
     if pg_options is not None and not isinstance(pg_options, Options):
         raise TypeError(f"ringroad: pg_options must be ringroad.torch.Options, not {type(pg_options).__name__}")
     answer(Config())
-    member = Membership(
+    member = GroupMember(
         opts.store,
         opts.group_rank,
         opts.group_size,

@@ -13,7 +13,7 @@ from torch._C._distributed_c10d import Backend, PrefixStore
 from ringroad._native import Communicator
 from ringroad.torch.calls import NAME
 from ringroad.torch.collectives import Collectives
-from ringroad.torch.membership import Membership, Options
+from ringroad.torch.membership import GroupMember, Options
 from ringroad.torch.monitored_barrier import monitored_barrier
 from ringroad.torch.versions import MODERN
 
@@ -28,7 +28,7 @@ class RingroadBackend(Collectives):
     """torch may keep only the C++ half of a backend; this keeps the Python half until shutdown."""
 
     def __init__(
-        self, member: Membership, *, splitting: bool = False, communicator: Communicator | None = None
+        self, member: GroupMember, *, splitting: bool = False, communicator: Communicator | None = None
     ) -> None:
         """Collective over the members, unless a communicator is given."""
         super().__init__(member.rank, member.size)

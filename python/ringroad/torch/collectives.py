@@ -15,7 +15,7 @@ import torch
 from torch._C._distributed_c10d import ReduceOp
 
 from ringroad.torch import sparse
-from ringroad.torch.exchange import Exchange, only
+from ringroad.torch.exchange import PointToPoint, only
 from ringroad.torch.tensors import (
     Tensors,
     apart,
@@ -42,7 +42,7 @@ _SUM = ReduceOp(ReduceOp.SUM)
 _Item = TypeVar("_Item")
 
 
-class Collectives(Exchange):
+class Collectives(PointToPoint):
     """Every collective that torch has."""
 
     # ------------------------------------------------------------------------------------------ one tensor per rank

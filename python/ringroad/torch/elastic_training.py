@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ringroad._native import Communicator
-from ringroad._replicas import Part, ReplicaError
+from ringroad._replicas import ReplicaError, ReplicaPart
 from ringroad._support.files import parse_json
 from ringroad._support.text import check_class
 from ringroad.start.elastic import ElasticGroup
@@ -124,7 +124,7 @@ class _Training:
         if kinds != self._kinds():
             raise ReplicaError(f"the group trains a model of {kinds}, but that of this process has {self._kinds()}")
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ReplicaPart]:
         state = self._optimizer.state_dict()["state"]
         tensors = {
             f"optimizer.{index}.{key}": value

@@ -29,7 +29,7 @@ from ringroad.torch.tensors import (
     same_dtype,
     sized,
 )
-from ringroad.torch.work import Part, Work
+from ringroad.torch.work import PendingCall, Work
 
 _UNEVEN_ALLTOALL_TAG = (1 << 28) - 1
 """Tag of the messages of an all-to-all of uneven pieces: the highest possible tag. Users' tags are below it."""
@@ -68,7 +68,7 @@ class _SizesAgreed:
         self._native.on_complete(lambda _: callback(self.exception()))
 
 
-class Exchange(Calls):
+class PointToPoint(Calls):
     """Messages between two ranks."""
 
     def _post(
@@ -122,7 +122,7 @@ class Exchange(Calls):
             "allreduce", address, address, 1, "uint64", difference, op="bxor", timeout=timeout, async_op=True
         )
         assert native is not None
-        pending: list[Part] = [_SizesAgreed(native, difference)]
+        pending: list[PendingCall] = [_SizesAgreed(native, difference)]
         for direction, blocks in (("recv", targets), ("send", sources)):
             for distance in range(1, self._size):
                 peer = (self._rank + (distance if direction == "send" else -distance)) % self._size

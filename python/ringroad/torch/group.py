@@ -19,7 +19,7 @@ from torch._C._distributed_c10d import ProcessGroup
 from ringroad._support.text import check_class
 from ringroad.torch.backend import RingroadBackend
 from ringroad.torch.calls import NAME
-from ringroad.torch.membership import Membership, Options
+from ringroad.torch.membership import GroupMember, Options
 from ringroad.torch.tensors import Wrapper
 from ringroad.torch.versions import MODERN, OLDER_NAMES
 from ringroad.torch.work import Work
@@ -31,7 +31,7 @@ _dispatch_modes = torch._C._len_torch_dispatch_stack
 class RingroadProcessGroup(ProcessGroup):
     """Calls a RingroadBackend, which is also registered with torch for callers that ask for a backend."""
 
-    def __init__(self, member: Membership, backend: RingroadBackend | None = None) -> None:
+    def __init__(self, member: GroupMember, backend: RingroadBackend | None = None) -> None:
         if MODERN:
             super().__init__(member.store, member.rank, member.size)
         else:  # the constructor with a store makes no object that can be extended
@@ -84,7 +84,7 @@ class RingroadProcessGroup(ProcessGroup):
         return child
 
 
-def _gloo(member: Membership, place: c10d.Store) -> Any:
+def _gloo(member: GroupMember, place: c10d.Store) -> Any:
     """A gloo backend for torch's dispatcher, for versions without Backends in Python. Calls of both may be mixed."""
     timeout = timedelta(seconds=member.options.seconds(member.timeout))
     return c10d.ProcessGroupGloo(c10d.PrefixStore("gloo/", place), member.rank, member.size, timeout)

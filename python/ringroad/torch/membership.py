@@ -67,7 +67,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Membership:
+class GroupMember:
     """The data that torch passes to each member of a new group."""
 
     store: Store
@@ -123,7 +123,7 @@ class Membership:
             deterministic=self.options.deterministic,
         )
 
-    def without(self, ranks: Sequence[int], options: Options | None, whole: Communicator) -> Membership:
+    def without(self, ranks: Sequence[int], options: Options | None, whole: Communicator) -> GroupMember:
         """This rank's membership in the group without `ranks`. `whole` is the group's communicator."""
         left = [rank for rank in range(self.size) if rank not in ranks]
         world = list(self.ranks) or range(self.size)
@@ -144,7 +144,7 @@ class Membership:
         timeout: timedelta | None,
         options: Options | None,
         whole: Communicator,
-    ) -> Membership:
+    ) -> GroupMember:
         """This rank's membership in a group of some of the members; `ranks` are their ranks in this group, and `whole`
         is its communicator."""
         world = list(self.ranks) or range(self.size)

@@ -15,7 +15,7 @@ import torch.distributed.distributed_c10d as distributed
 from ringroad._native import Communicator, handle
 from ringroad.torch.backend import RingroadBackend
 from ringroad.torch.group import RingroadProcessGroup
-from ringroad.torch.membership import Membership
+from ringroad.torch.membership import GroupMember
 from ringroad.torch.work import Work
 
 
@@ -48,7 +48,7 @@ class ReconfigurableBackend(RingroadBackend):
 
     supports_reconfigure = True
 
-    def __init__(self, member: Membership) -> None:
+    def __init__(self, member: GroupMember) -> None:
         self._handle = handle()
         self._uuids: set[int] = set()
         super().__init__(member, splitting=True, communicator=cast(Communicator, _Unconfigured()))
@@ -91,7 +91,7 @@ class ReconfigurableProcessGroup(RingroadProcessGroup):
 
     backend: ReconfigurableBackend
 
-    def __init__(self, member: Membership) -> None:
+    def __init__(self, member: GroupMember) -> None:
         super().__init__(member, ReconfigurableBackend(member))
 
     # torch's own methods return the values of the time when the group was made.

@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from ringroad._native import Communicator
-from ringroad._replicas import Bytes, Part, ReplicaCheck, check
+from ringroad._replicas import Bytes, ReplicaCheck, ReplicaPart, check
 from ringroad.torch.tensors import block_of, copy
 
 
@@ -35,7 +35,7 @@ def _named(module: nn.Module | Mapping[str, torch.Tensor]) -> Iterator[tuple[str
         raise TypeError(f"ringroad: pass a module, or a mapping from names to tensors, not a {type(module).__name__}")
 
 
-def part_of(name: str, given: torch.Tensor, group: dist.ProcessGroup | None) -> Part:
+def part_of(name: str, given: torch.Tensor, group: dist.ProcessGroup | None) -> ReplicaPart:
     if not isinstance(given, torch.Tensor):
         raise TypeError(f"{name} must be a tensor, not a {type(given).__name__}")
     if isinstance(given, DTensor):
@@ -54,7 +54,7 @@ def part_of(name: str, given: torch.Tensor, group: dist.ProcessGroup | None) -> 
             copy(local, block)
 
     kind = f"{str(local.dtype).removeprefix('torch.')} of shape {tuple(local.shape)}"
-    return Part(name, kind, local.nbytes, lambda: _bits(local), store)
+    return ReplicaPart(name, kind, local.nbytes, lambda: _bits(local), store)
 
 
 def _bits(tensor: torch.Tensor) -> Bytes:

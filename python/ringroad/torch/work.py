@@ -14,7 +14,7 @@ import torch.distributed as dist
 from ringroad.torch.tensors import Finish
 
 
-class Part(Protocol):
+class PendingCall(Protocol):
     """A call that a Work waits for: a native Work, or what behaves like one."""
 
     @property
@@ -35,7 +35,7 @@ class Work(dist.Work):
 
     def __init__(
         self,
-        pending: Sequence[Part],
+        pending: Sequence[PendingCall],
         outputs: Sequence[torch.Tensor],
         finish: Finish | None = None,
     ) -> None:
