@@ -13,7 +13,7 @@ from types import TracebackType
 import numpy as np
 from ringroad.measure.bench.collectives import IN
 from ringroad.measure.bench.contestant import Contestant, Samples
-from ringroad.measure.bench.data import Case
+from ringroad.measure.bench.data import BenchCase
 from ringroad.measure.bench.launch import BenchError
 
 NAME = "reference"
@@ -35,7 +35,7 @@ def build() -> Path:
     return target / "release" / "reference"
 
 
-def performs(case: Case) -> bool:
+def performs(case: BenchCase) -> bool:
     """Whether the program makes such calls."""
     return (case.collective.name, case.dtype, case.op) == ("allreduce", "float32", "sum")
 
@@ -49,17 +49,17 @@ class Reference:
             [program, str(ranks), str(max_bytes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def contestants(self, case: Case) -> list[Contestant]:
+    def contestants(self, case: BenchCase) -> list[Contestant]:
         return [
             Contestant(NAME, place, [], partial(self.burst, case, place), partial(self.tune, case, place))
             for place in case.collective.places
         ]
 
-    def tune(self, case: Case, place: str) -> str:
+    def tune(self, case: BenchCase, place: str) -> str:
         """Lets the program choose its fastest way; returns the name of the way."""
         return self._ask(f"tune {_short(place)} {case.size}")
 
-    def burst(self, case: Case, place: str, calls: int) -> tuple[Samples, int]:
+    def burst(self, case: BenchCase, place: str, calls: int) -> tuple[Samples, int]:
         """Runs calls. Returns seconds by [rank, call], and the number of wrong elements."""
         wrong, *times = self._ask(f"burst {_short(place)} {case.size} {calls}").split()
         return np.array(times, dtype=np.float64).reshape(self.ranks, calls) / 1e9, int(wrong)

@@ -14,7 +14,7 @@ from ringroad.measure import race
 from ringroad.measure.bench import choice, launch, runner
 from ringroad.measure.bench.collectives import COLLECTIVES, IN, OUT
 from ringroad.measure.bench.contestant import Statistics
-from ringroad.measure.bench.data import Buffers, Case
+from ringroad.measure.bench.data import BenchCase, Buffers
 from ringroad.measure.bench.options import BenchOptions
 
 
@@ -219,7 +219,7 @@ def test_what_is_missing_is_said_before_anything_runs(monkeypatch, refused):
 def test_repeated_calls_in_place(name, dtype):
     """What is expected after some calls is what NumPy computes call by call; a changed element is found."""
     for op in oracle.ops(name, dtype):
-        case = Case(COLLECTIVES[name], 4, 100, dtype, op, 0)
+        case = BenchCase(COLLECTIVES[name], 4, 100, dtype, op, 0)
         ranks = [Buffers(case, rank, *np.empty((2, case.elements), oracle.dtype_of(dtype))) for rank in range(4)]
         for buffers in ranks:
             buffers.fill(IN)
@@ -240,7 +240,7 @@ def test_repeated_calls_in_place(name, dtype):
 @pytest.mark.parametrize("name", ["gather", "scatter", "scan", "exscan"])
 def test_results_that_only_some_ranks_have(name, place):
     """A call that does nothing is found at every rank that has a result to verify."""
-    case = Case(COLLECTIVES[name], 4, 100, "float32", "sum", 2)
+    case = BenchCase(COLLECTIVES[name], 4, 100, "float32", "sum", 2)
     having = {"gather": {2}, "scatter": {0, 1, 2, 3}, "scan": {0, 1, 2, 3}, "exscan": {1, 2, 3}}[name]
     if place == IN:  # the root's block is where it has to be, and rank 0's sum has one term
         having -= {"scatter": {2}, "scan": {0}}.get(name, set())

@@ -17,7 +17,7 @@ from ringroad.measure import facts
 from ringroad.measure.bench import launch
 from ringroad.measure.bench import runner as bench_runner
 from ringroad.measure.bench.collectives import COLLECTIVES, IN
-from ringroad.measure.bench.data import Case
+from ringroad.measure.bench.data import BenchCase
 from test_bench import options
 
 GOALS = ROOT / "benchmarks" / "goals"
@@ -74,7 +74,7 @@ def test_reference_is_right():
     """Lengths at which shares and windows are uneven."""
     with reference.Reference(reference.build(), 3, 4 << 20) as plain:
         for count in (1, 2, 1021, 70_000, 200_003, 1_000_003):
-            case = Case(COLLECTIVES["allreduce"], 3, count, "float32", "sum", 0)
+            case = BenchCase(COLLECTIVES["allreduce"], 3, count, "float32", "sum", 0)
             for place in case.collective.places:
                 plain.tune(case, place)
                 times, wrong = plain.burst(case, place, 7)

@@ -8,10 +8,10 @@ from typing import Any
 
 from ringroad._native import CostModel, Schedule, Topology
 from ringroad.lab._simulation import simulate
-from ringroad.measure.bench.data import Case
+from ringroad.measure.bench.data import BenchCase
 
 
-def prediction(topology: Topology, about: Mapping[str, Any]) -> Callable[[str, Case], dict[str, float]]:
+def prediction(topology: Topology, about: Mapping[str, Any]) -> Callable[[str, BenchCase], dict[str, float]]:
     """Makes a function that predicts the seconds of a call, by the model and by the simulator with free-running ranks.
 
     `about` has `model`, the coefficients, and `segment`, the most bytes of a message.
@@ -19,7 +19,7 @@ def prediction(topology: Topology, about: Mapping[str, Any]) -> Callable[[str, C
     model, segment = CostModel(**about["model"]), about["segment"]
 
     @cache
-    def predict(algorithm: str, case: Case) -> dict[str, float]:
+    def predict(algorithm: str, case: BenchCase) -> dict[str, float]:
         schedule = Schedule.build(algorithm, topology, case.collective.name, case.root)
         simulated = simulate(
             schedule, topology, case.size, model=model, free_running=True, segment=segment, details=False

@@ -11,7 +11,7 @@ OUT, IN = "out_of_place", "in_place"
 
 
 @dataclass(frozen=True)
-class Collective(oracle.Collective):
+class BenchCollective(oracle.Collective):
     """A collective. `size` means the bytes of a whole vector; in collectives of blocks each rank has one n-th of it."""
 
     places: tuple[str, ...] = (OUT, IN)
@@ -28,7 +28,7 @@ _BUS_VECTORS = {"broadcast": 1, "reduce": 1, "scan": 1, "exscan": 1}
 _PLACES = {"broadcast": (IN,), "alltoall": (OUT,), "barrier": (OUT,)}
 
 COLLECTIVES = {
-    name: Collective(
+    name: BenchCollective(
         **vars(oracle.CALLS[name]),
         places=_PLACES.get(name, (OUT, IN)),
         bus_shares=_BUS_SHARES.get(name, 0),
@@ -38,7 +38,7 @@ COLLECTIVES = {
 }
 
 
-def collective(name: str) -> Collective:
+def collective(name: str) -> BenchCollective:
     """The collective by its name, in any spelling. Raises ValueError if it is unknown."""
     try:
         return COLLECTIVES[name if name in COLLECTIVES else collective_name(name)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ringroad import _oracle as oracle
 from ringroad._oracle import Vector
-from ringroad.measure.bench.collectives import IN, OUT, Collective
+from ringroad.measure.bench.collectives import IN, OUT, BenchCollective
 
 _PERIOD = 61
 LONGEST = 500
@@ -26,10 +26,10 @@ _TILE = _PERIOD * 1024
 
 
 @dataclass(frozen=True)
-class Case:
+class BenchCase:
     """A collective call; the same on all ranks."""
 
-    collective: Collective
+    collective: BenchCollective
     ranks: int
     count: int
     """Elements of the vector, or of a block if the collective has blocks."""
@@ -116,7 +116,7 @@ class Case:
 class Buffers:
     """A rank's send and receive buffers, each long enough for a whole vector."""
 
-    def __init__(self, case: Case, rank: int, send: Vector, recv: Vector) -> None:
+    def __init__(self, case: BenchCase, rank: int, send: Vector, recv: Vector) -> None:
         self.case, self.rank, self.send, self.recv = case, rank, send, recv
         self.own = slice(rank * case.count, (rank + 1) * case.count)
         given = case.given()[rank].reshape(-1, _PERIOD)

@@ -10,8 +10,8 @@ from ringroad._native import Algorithm, Topology
 from ringroad._support.processes import MOST as MOST_PROCESSES
 from ringroad._support.text import parse_bytes
 from ringroad.measure import tuning
-from ringroad.measure.bench.collectives import Collective
-from ringroad.measure.bench.data import Case
+from ringroad.measure.bench.collectives import BenchCollective
+from ringroad.measure.bench.data import BenchCase
 from ringroad.measure.bench.peers import OURS
 
 _BUFFERS = ("numpy", "torch")
@@ -38,7 +38,7 @@ class Team:
 class BenchOptions:
     """Options of a run. Sizes are in bytes, times in seconds."""
 
-    collective: Collective
+    collective: BenchCollective
     sizes: list[int]
     ranks: list[int]
     buffers: list[str]
@@ -108,14 +108,14 @@ class BenchOptions:
             Team(ranks, pml, ours if pml in pmls[1:] else everyone) for ranks in self.ranks for pml in pmls or (None,)
         ]
 
-    def cases(self, ranks: int) -> list[Case]:
+    def cases(self, ranks: int) -> list[BenchCase]:
         """A case for every size, rounded to what the collective can have on `ranks` ranks, without duplicates."""
         collective = self.collective
         unit = oracle.dtype_of(self.dtype).itemsize * (ranks if collective.blocks else 1)
         counts = [0] if collective.name == "barrier" else [max(1, size // unit) for size in self.sizes]
         if self.place is not None:
             collective = replace(collective, places=(self.place,))
-        return [Case(collective, ranks, n, self.dtype, self.op, self.root) for n in dict.fromkeys(counts)]
+        return [BenchCase(collective, ranks, n, self.dtype, self.op, self.root) for n in dict.fromkeys(counts)]
 
 
 def _among(flag: str, values: Sequence[str], allowed: Sequence[str]) -> None:

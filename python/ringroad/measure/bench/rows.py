@@ -11,19 +11,19 @@ import numpy as np
 from ringroad._native import Topology
 from ringroad.measure import race
 from ringroad.measure.bench.contestant import Contestant, Statistics
-from ringroad.measure.bench.data import Case
+from ringroad.measure.bench.data import BenchCase
 from ringroad.measure.bench.peers import OURS, OURS_IN_TORCH
 
 Row = dict[str, Any]
 """One line of the record; `kind` is its kind."""
-Predicted = Callable[[str, Case], Mapping[str, float]]
+Predicted = Callable[[str, BenchCase], Mapping[str, float]]
 """The predicted seconds of a call by an algorithm: `model`, and `simulated`."""
 Predict = Callable[[Topology, Mapping[str, Any]], Predicted]
 """Makes the predictions for an emulated network and what the ranks say of themselves: their `model` and `segment`."""
 
 
 def measurements(
-    case: Case, contestants: list[Contestant], shared: Row, checked: bool, predicted: Predicted | None
+    case: BenchCase, contestants: list[Contestant], shared: Row, checked: bool, predicted: Predicted | None
 ) -> Iterator[Row]:
     """The rows of one size."""
     statistics = {(c.peer, c.place): Statistics.of(np.stack(c.samples, axis=1)) for c in contestants}

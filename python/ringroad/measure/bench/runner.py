@@ -13,7 +13,7 @@ from typing import Protocol
 from ringroad._support.text import progress
 from ringroad.measure import facts, race
 from ringroad.measure.bench.contestant import Contestant, rivals, slowest
-from ringroad.measure.bench.data import LONGEST, Case
+from ringroad.measure.bench.data import LONGEST, BenchCase
 from ringroad.measure.bench.launch import Ranks, Refusal, hogs, require_peers
 from ringroad.measure.bench.options import BenchOptions, Team
 from ringroad.measure.bench.rows import Predict, Row, measurements
@@ -37,7 +37,7 @@ _PAUSE = 0.5
 class Guest(Protocol):
     """A program that takes part beside the ranks."""
 
-    def contestants(self, case: Case, /) -> list[Contestant]: ...
+    def contestants(self, case: BenchCase, /) -> list[Contestant]: ...
 
 
 Invite = Callable[[int, int], AbstractContextManager[Guest]]
@@ -90,12 +90,12 @@ class Runner:
     def run(self) -> Iterator[Row]:
         """Runs all measurements and yields the rows of the record."""
         for team in self.teams:
-            bouts: dict[tuple[str, Case], _Bout] = defaultdict(_Bout)
+            bouts: dict[tuple[str, BenchCase], _Bout] = defaultdict(_Bout)
             for launch in range(1, self.options.launches + 1):
                 yield from self._launch(team, bouts, launch)
             progress("")
 
-    def _launch(self, team: Team, bouts: dict[tuple[str, Case], _Bout], launch: int) -> Iterator[Row]:
+    def _launch(self, team: Team, bouts: dict[tuple[str, BenchCase], _Bout], launch: int) -> Iterator[Row]:
         """Starts the team and measures all sizes; the last launch yields the rows of measurements."""
         options, cases = self.options, self.options.cases(team.ranks)
         name = f"{team.ranks} ranks" + (f", launch {launch} of {options.launches}" if options.launches > 1 else "")
@@ -152,7 +152,7 @@ class Runner:
 
     # ------------------------------------------------------------------------------------------ one size
 
-    def _measure(self, bout: _Bout, case: Case, buffers: str, ranks: Ranks) -> Iterator[Row]:
+    def _measure(self, bout: _Bout, case: BenchCase, buffers: str, ranks: Ranks) -> Iterator[Row]:
         """Runs the rounds of one launch. Yields rows for peers that cannot make the call."""
         seconds = self._left() * _weight(case) / max(self.weight, 1)
         self.weight -= _weight(case)
@@ -193,7 +193,7 @@ class Runner:
             ratios = race.ratios([one.times for one in group])
             self.hopeless |= {one.peer for one, ratio in zip(group, ratios, strict=True) if ratio >= race.HOPELESS}
 
-    def _contestants(self, case: Case, buffers: str, ranks: Ranks) -> list[Contestant]:
+    def _contestants(self, case: BenchCase, buffers: str, ranks: Ranks) -> list[Contestant]:
         found = [
             Contestant(peer, place, [algorithm] if algorithm else [], partial(ranks.burst, peer, place))
             for peer, place, algorithm in ranks.ask("case", case, buffers)[0]
@@ -234,7 +234,7 @@ class Runner:
                 contestant.calls = min(contestant.longest, self.options.calls or fitting)
         return refusals
 
-    def _round(self, bout: _Bout, case: Case, left: list[Contestant]) -> bool:
+    def _round(self, bout: _Bout, case: BenchCase, left: list[Contestant]) -> bool:
         """Lets everyone have a turn, or waits for caches. Returns whether the round counts."""
         if not self._counts(bout.last):
             progress(f"{case.size} B, until caches are {self.cache}")
@@ -274,7 +274,7 @@ def burst_length(time_of_call: float, seconds: float, most: int) -> int:
     return max(1, min(most, int(max(seconds, _SHORTEST_BURST) / max(time_of_call, 1e-9))))
 
 
-def _weight(case: Case) -> int:
+def _weight(case: BenchCase) -> int:
     """The share of the time that a size gets. Long vectors take longer with more ranks."""
     return race.weight(case.size, max(2, 3 * case.ranks // 2))
 

@@ -18,7 +18,7 @@ import numpy as np
 from ringroad._native import Communicator, FileStore
 from ringroad._oracle import Vector, dtype_of
 from ringroad.measure import tuning
-from ringroad.measure.bench.data import Buffers, Case
+from ringroad.measure.bench.data import BenchCase, Buffers
 from ringroad.measure.bench.options import MPI, BenchOptions, Team
 from ringroad.measure.bench.peers import OURS, OURS_IN_TORCH, Call, Peer
 from ringroad.measure.bench.peers.own import Own, variants
@@ -101,7 +101,7 @@ class Worker:
         self.peers[OURS] = Own(self._communicator("tuned", {"RINGROAD_PROFILE": str(path)}))
         return self.about
 
-    def case(self, case: Case, kind: str) -> list[tuple[str, str, str | None]]:
+    def case(self, case: BenchCase, kind: str) -> list[tuple[str, str, str | None]]:
         """Makes the buffers. Returns the available (peer, place, algorithm)."""
         self.buffers, self.calls = None, {}
         self.buffers = buffers = Buffers(case, self.rank, self._memory(case, kind), self._memory(case, kind))
@@ -119,7 +119,7 @@ class Worker:
         return found
 
     @staticmethod
-    def _memory(case: Case, kind: str) -> Vector:
+    def _memory(case: BenchCase, kind: str) -> Vector:
         if kind == "numpy":
             return np.empty(case.elements, dtype_of(case.dtype))
         import torch
