@@ -52,7 +52,7 @@ STOPPED = PROGRAMS / "taken_for_dead.py"
 def test_a_rank_that_was_taken_for_dead_hears_so(tmp_path):
     ended = launch(STOPPED, 3, env={"RINGROAD_STORE": f"file://{tmp_path}/store", "PLACE": str(tmp_path)})
     assert [rank.out for rank in ended[1:]] == ["[1, 2]\n"] * 2, [rank.err for rank in ended]
-    assert "taken rank 0 " in ended[0].out and "without it" in ended[0].out, ended[0].err
+    assert "declared rank 0 " in ended[0].out and "without it" in ended[0].out, ended[0].err
 
 
 SHORT = PROGRAMS / "short_deadlines.py"

@@ -293,6 +293,7 @@ def run(backend: str, seed: int) -> list[tuple[Step, list[Any]]]:
                         pending.append((call, *call.start()))
             Random(seed + rank).shuffle(pending)
             log += [(call.step, call.finish(*rest)) for call, *rest in pending]
+        dist.barrier()  # gloo's ranks cannot connect to one that has already ended
     return log
 
 
