@@ -411,7 +411,7 @@ WAYS = {
     "other size": (*MISMATCH, "999"),
     "other type": (*MISMATCH, "int64"),
     "other operation": (*MISMATCH, "max"),
-    "other root": ("failed", None, "rank 2: broadcast (root 1)"),  # on others, too, that have not ended the call
+    "other root": ("failed", None, "root 1"),  # on others, too, that have not ended the call
     "all receive": ("deadlock", [0, 1, 2, 3], "waits for a message of"),
     "sends to itself": ("deadlock", [2], "waits for itself"),
     "tag": ("tag", [2, 3], "tag 6"),
