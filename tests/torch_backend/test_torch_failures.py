@@ -26,6 +26,22 @@ def test_a_new_group_after_an_abort(ranks):
     assert losses[0] == losses[1] == losses[2]
 
 
+def test_a_verdict_is_stored_before_rank_0_goes_on():
+    """torch's TCPStore has a value only once its server has read it, which the next question waits for."""
+    barrier = pytest.importorskip("ringroad.torch.monitored_barrier")
+    sent, stored = {}, {"1": b"here"}
+
+    class Lazy:
+        set = sent.__setitem__
+
+        def check(self, keys):
+            stored.update(sent)
+            return keys[0] in stored
+
+    barrier.monitored_barrier(Lazy(), 0, 2, 60.0, False, list)
+    assert stored["verdict"] == "all here"
+
+
 @lacking((2, 14), "monitored_barrier is for gloo alone")
 def test_monitored_barrier(ranks):
     texts = ranks.run("failures.check_monitored_barrier", 3)

@@ -26,6 +26,8 @@ def monitored_barrier(store: Store, rank: int, ranks: int, seconds: float, wait_
     if rank == 0:
         verdict = _await_ranks(store, ranks, seconds, wait_all_ranks, lost)
         store.set("verdict", verdict)
+        # torch's `set` does not wait for the server of the store, where others look once this rank has ended.
+        store.check(["verdict"])
         if verdict != _ALL_HERE:
             raise RuntimeError(verdict)
         return
