@@ -88,7 +88,7 @@ def refused(request):
             text = text.replace(str(request.getfixturevalue("tmp_path")), "TMP")
         text = re.sub(r"\b(pid|process) \d+", r"\1 PID", text)
         text = re.sub(rf"(\bhost |\(){re.escape(socket.gethostname())}\b", r"\1HOST", text)
-        text = re.sub(r"\b(127\.0\.0\.1(?::|', ))\d+", r"\1PORT", text)
+        text = re.sub(r"\b(127\.0\.0\.1:)\d+", r"\1PORT", text)
         ours = r"cannot be read as a graph|cannot be made a NumPy array|optimizer is not like that of this process"
         text = re.sub(rf"({ours}): .*", r"\1: OTHERS' WORDS", text)
         return re.sub(r"[\\\x00-\x1f]", lambda found: repr(found[0])[1:-1], text)

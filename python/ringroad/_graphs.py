@@ -244,7 +244,7 @@ def _csv(lines: list[str], graph: Any) -> Any:
     rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
     unknown = set(rows.fieldnames) - {"source", "target", *_DEFAULTS}
     if unknown or not {"source", "target"} <= set(rows.fieldnames):
-        columns = ", ".join(rows.fieldnames)
+        columns = ", ".join(rows.fieldnames) or "without names"
         raise TopologyError(f"CSV has columns {columns}; expected source, target and any of: {', '.join(_DEFAULTS)}")
     for row in rows:
         if None in row or None in row.values():

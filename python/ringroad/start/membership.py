@@ -264,8 +264,9 @@ class Membership:
             self._notes.forget(asks)
             if invitation and self._accept(invitation, settle, recover):
                 return
+        asked = ", ".join(f"{host}:{port}" for host, port in self._doors.known)
         why = (
-            f"no group has taken in this process: asked at {self._doors.known}; check that members run and can be "
+            f"no group has taken in this process: asked at {asked}; check that members run and can be "
             "reached there; the first members need minimum=, and one of them must be on the host of the first address"
         )
         if self._past:
