@@ -543,20 +543,7 @@ impl Member {
 
     /// The steps and the volume of that schedule. Computed by a formula if there is one, else from the schedule.
     pub fn cost_line(&self, topology: &Topology, collective: Collective) -> Result<CostLine, Unavailable> {
-        let ground = self.ground(topology, collective);
-        let shape = ground.shape();
-        let offer = self.check(topology, &shape, collective)?;
-        let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
-        let budget = Budget::UNLIMITED;
-        let Ground { topology, collective, .. } = ground;
-        offer.construct.cost(&ScheduleRequest {
-            name,
-            topology,
-            shape: &shape,
-            collective,
-            parameter,
-            budget,
-        })
+        self.construct(topology, collective, Budget::UNLIMITED, Construct::cost)
     }
 
     /// Whether all ranks end with bit-identical results when floating-point numbers are reduced.
