@@ -89,7 +89,7 @@ check-all: check ## Run check, loom, the long tests (larger networks, many more 
 	tools/check_oldest_rust.sh
 	tools/check_memory.sh loom
 	cargo test -p ringroad-runtime --no-default-features --lib --quiet no_ucx
-	# As many calls as these take hours as they are built for other tests.
+	# So many calls would take hours without all optimisations.
 	RINGROAD_TEST_FULL=1 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test --target-dir $(or $(CARGO_TARGET_DIR),target)/full -p ringroad-core -p ringroad-lab -p ringroad-runtime --quiet
 	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q --timeout 3600
 	tools/fuzz.sh 20000
