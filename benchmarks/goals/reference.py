@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 
 import numpy as np
+from ringroad.measure.bench.candidate import BenchCandidate, Samples
 from ringroad.measure.bench.collectives import IN
-from ringroad.measure.bench.contestant import Contestant, Samples
 from ringroad.measure.bench.data import BenchCase
 from ringroad.measure.bench.launch import BenchError
 
@@ -49,9 +49,9 @@ class Reference:
             [program, str(ranks), str(max_bytes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def contestants(self, case: BenchCase) -> list[Contestant]:
+    def candidates(self, case: BenchCase) -> list[BenchCandidate]:
         return [
-            Contestant(NAME, place, [], partial(self.burst, case, place), partial(self.tune, case, place))
+            BenchCandidate(NAME, place, [], partial(self.burst, case, place), partial(self.tune, case, place))
             for place in case.collective.places
         ]
 

@@ -8,7 +8,7 @@ def test_an_argument_says_so_as_well(refused):
     with refused(ValueError, "size-invariant"):
         ringroad.Communicator.in_process(2, deterministic="yes")  # type: ignore[arg-type]
     chosen = {group[0].algorithm_for("allreduce", size) for size in (8, 1 << 16, 1 << 28)}
-    assert "direct" not in chosen and chosen <= set(ringroad.measure.contestants(group[0], "allreduce"))
+    assert "direct" not in chosen and chosen <= set(ringroad.measure.candidates(group[0], "allreduce"))
     free = ringroad.Communicator.in_process(5)
     assert group[0].algorithm_for("allreduce", 8, dtype="int32") == free[0].algorithm_for("allreduce", 8, dtype="int32")
     with refused(ringroad.ConfigError):

@@ -157,7 +157,7 @@ ABOVE = {
     "timeout of workers": lambda: ringroad.local(2, timeout="1"),
     "algorithm of workers": lambda: ringroad.local(2, algorithm=1),
     "who calibrates": lambda: ringroad.measure.calibrate(None, [("allreduce", "ring", 8, 1e-6)]),
-    "contestants": lambda: ringroad.measure.contestants("allreduce"),
+    "candidates": lambda: ringroad.measure.candidates("allreduce"),
     "discovered": lambda: ringroad.discover(None),
     "traced": lambda: ringroad.measure.trace(None),
     "trained model": lambda: training.iterate(None, "ring:4"),

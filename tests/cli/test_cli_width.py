@@ -45,11 +45,11 @@ def test_commands(capsys, monkeypatch, command):
 
 def test_tune(capsys, monkeypatch):
     a, _ = ringroad.Communicator.in_process(2)
-    names = [name for name in ringroad.measure.contestants(a, "allreduce") if len(name) < 20]
+    names = [name for name in ringroad.measure.candidates(a, "allreduce") if len(name) < 20]
     times = [
         (collective, name, size, 1.2345e-5 + 1e-9 * size * (1 + len(name)))
         for collective in ("allreduce", "broadcast")
-        for name in (names if collective == "allreduce" else ringroad.measure.contestants(a, collective))
+        for name in (names if collective == "allreduce" else ringroad.measure.candidates(a, collective))
         for size in (8, 1 << 20, 12345678)
     ]
     profile = ringroad.measure.calibrate(a, times)

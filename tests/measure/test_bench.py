@@ -12,8 +12,8 @@ from ringroad import _oracle as oracle
 from ringroad import cli
 from ringroad.measure import race
 from ringroad.measure.bench import choice, launch, runner
+from ringroad.measure.bench.candidate import Statistics
 from ringroad.measure.bench.collectives import COLLECTIVES, IN, OUT
-from ringroad.measure.bench.contestant import Statistics
 from ringroad.measure.bench.data import BenchCase, Buffers
 from ringroad.measure.bench.options import BenchOptions
 

@@ -11,7 +11,7 @@ import pytest
 import ringroad
 from ringroad import cli
 from ringroad.measure import calibrate, tuning
-from ringroad.measure import contestants as contestants_of
+from ringroad.measure import candidates as candidates_of
 
 # Settings that leave no choice, or that give costs which nothing has.
 RESTRICTIONS = {
@@ -141,14 +141,14 @@ def test_every_collective_can_be_measured():
     options = tuning.TuningOptions(tuning.COLLECTIVES, (6, 4000), 0.5)
     with ringroad.local(3) as cluster:
         measured = cluster.run(measure, options)
-        contestants = {
-            name: cluster.run(lambda comm, name: contestants_of(comm, name), name)[0] for name in tuning.COLLECTIVES
+        candidates = {
+            name: cluster.run(lambda comm, name: candidates_of(comm, name), name)[0] for name in tuning.COLLECTIVES
         }
     assert measured[0] == measured[1] == measured[2], "ranks agree on all times"
     found = [one.times for one in measured]
     for collective in tuning.COLLECTIVES:
         names = [name for c, name, _, seconds in found[0] if c == collective and seconds > 0]
-        assert names == contestants[collective] * 2
+        assert names == candidates[collective] * 2
     blocks = {size for collective, _, size, _ in found[0] if collective == "allgather"}
     assert blocks == {6, 3996}  # one byte or one float more for each rank
 
@@ -252,9 +252,9 @@ def test_a_fit_that_is_far_off_is_doubted():
     ],
 )
 def test_noise_is_what_hides_differences(fastest, second, noisy):
-    contestants = [tuning._Contestant(str(times), str, times=times, time=times[0]) for times in (fastest, second)]
-    assert tuning._is_noisy(contestants) == noisy
-    assert not tuning._is_noisy(contestants[:1])
+    candidates = [tuning._TunedCandidate(str(times), str, times=times, time=times[0]) for times in (fastest, second)]
+    assert tuning._is_noisy(candidates) == noisy
+    assert not tuning._is_noisy(candidates[:1])
 
 
 @pytest.mark.parametrize(("busy", "words"), [(1.5, "other processes keep 1.5 cores busy"), (0.1, None), (None, None)])

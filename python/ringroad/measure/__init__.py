@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ringroad._native import Profile
-    from ringroad.measure.calibration import calibrate, contestants
+    from ringroad.measure.calibration import calibrate, candidates
     from ringroad.measure.traces import CallTimes, Trace, TraceEvent, trace
 
 __all__ = [
@@ -23,21 +23,24 @@ __all__ = [
     "Trace",
     "TraceEvent",
     "calibrate",
-    "contestants",
+    "candidates",
     "trace",
 ]
 __dir__ = __all__.copy
 
 _WHERE = {
     "_native": ("Profile",),
-    "measure.calibration": ("calibrate", "contestants"),
+    "measure.calibration": ("calibrate", "candidates"),
     "measure.traces": ("CallTimes", "Trace", "TraceEvent", "trace"),
 }
 """The names of each module."""
+_EARLIER = {"contestants": "candidates"}
+"""Earlier names, which still work."""
 
 
 def __getattr__(name: str) -> Any:
     """Imports everything on first use: commands import other rooms of this one, and no traces."""
+    name = _EARLIER.get(name, name)
     if name not in __all__:
         raise AttributeError(f"module 'ringroad.measure' has no attribute {name!r}")
     where = next(where for where, names in _WHERE.items() if name in names)

@@ -6,7 +6,7 @@ from ringroad._native import Communicator, Profile
 from ringroad._support.text import check_class
 
 
-def contestants(communicator: Communicator, collective: str = "allreduce") -> list[str]:
+def candidates(communicator: Communicator, collective: str = "allreduce") -> list[str]:
     """The algorithms that are worth measuring: those among which the choice for floats is made.
 
     Of algorithms that cost the same, only the first in the catalogue is in the list.
@@ -24,11 +24,11 @@ def contestants(communicator: Communicator, collective: str = "allreduce") -> li
 
     Example:
         >>> a, b = ringroad.Communicator.in_process(2)
-        >>> "ring" in ringroad.measure.contestants(a, "allgather")
+        >>> "ring" in ringroad.measure.candidates(a, "allgather")
         True
     """
     check_class("communicator", communicator, Communicator)
-    return communicator._contestants(collective)
+    return communicator._candidates(collective)
 
 
 def calibrate(communicator: Communicator, measurements: Sequence[tuple[str, str, int, float]]) -> Profile:

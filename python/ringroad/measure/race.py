@@ -1,7 +1,7 @@
-"""Finds the fastest of many contestants on a machine whose speed drifts: in rounds, in which each contestant has a
+"""Finds the fastest of many candidates on a machine whose speed drifts: in rounds, in which each candidate has a
 turn.
 
-A disturbance of the machine affects all turns of a round alike, so times are compared within rounds only. Contestants
+A disturbance of the machine affects all turns of a round alike, so times are compared within rounds only. Candidates
 that are far behind drop out, so that close ones are measured for longer.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Times = Sequence[Sequence[float]]
-"""Seconds of each contestant in each round. All begin in the first round; those that drop out have fewer times."""
+"""Seconds of each candidate in each round. All begin in the first round; those that drop out have fewer times."""
 
 
 HOPELESS, LARGE = 4.0, 1 << 20
@@ -29,7 +29,7 @@ def weight(size: int, large: int = 4) -> int:
 
 
 class Racer(Protocol):
-    """A contestant."""
+    """A candidate."""
 
     times: list[float]
     """Seconds of each round."""
@@ -40,20 +40,20 @@ R = TypeVar("R", bound=Racer)
 
 @dataclass
 class Race(Generic[R]):
-    """A race of contestants, round by round."""
+    """A race of candidates, round by round."""
 
-    contestants: list[R]
+    candidates: list[R]
     left: list[R] = field(init=False)
-    """The contestants that have not dropped out."""
+    """The candidates that have not dropped out."""
     _turns: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self.left = list(self.contestants)
+        self.left = list(self.candidates)
 
-    def leave(self, contestant: R) -> None:
-        """Removes a contestant for good."""
-        for group in (self.contestants, self.left):
-            group.remove(contestant)
+    def leave(self, candidate: R) -> None:
+        """Removes a candidate for good."""
+        for group in (self.candidates, self.left):
+            group.remove(candidate)
 
     def run(
         self,
@@ -63,8 +63,8 @@ class Race(Generic[R]):
     ) -> None:
         """Runs rounds while `goes_on(rounds)` is true for the number of rounds that count.
 
-        In a round `take_turns` measures the remaining contestants, and returns whether the round counts. After a round
-        contestants drop out that are far behind others of their group; `rivals` returns these groups."""
+        In a round `take_turns` measures the remaining candidates, and returns whether the round counts. After a round
+        candidates drop out that are far behind others of their group; `rivals` returns these groups."""
         rounds = 0
         while goes_on(rounds):
             # Every other round runs in the opposite order, so that nobody is always first.
@@ -79,10 +79,10 @@ class Race(Generic[R]):
 
 
 _DROPPED = ((2, 4.0), (3, 2.0), (5, 1.5), (7, 1.25), (12, 1.12))
-"""(rounds, ratio): after that many rounds, a contestant drops out if it takes more than `ratio` times the fastest's
+"""(rounds, ratio): after that many rounds, a candidate drops out if it takes more than `ratio` times the fastest's
 time."""
 _FEW = 5
-"""With fewer rounds than this one bad turn could decide, so only contestants that were behind in every round drop
+"""With fewer rounds than this one bad turn could decide, so only candidates that were behind in every round drop
 out."""
 
 
@@ -97,9 +97,9 @@ def difference(mine: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def ratios(times: Times) -> NDArray[np.float64]:
-    """Each contestant's time divided by the fastest's: the median over the rounds in which it took part.
+    """Each candidate's time divided by the fastest's: the median over the rounds in which it took part.
 
-    For a contestant that dropped out it is at least the limit that it exceeded.
+    For a candidate that dropped out it is at least the limit that it exceeded.
     """
     rounds = max(len(mine) for mine in times)
     found = _by_round(times)
@@ -108,7 +108,7 @@ def ratios(times: Times) -> NDArray[np.float64]:
 
 
 def ahead(times: Times) -> list[bool]:
-    """For each contestant, whether it takes part in the next round."""
+    """For each candidate, whether it takes part in the next round."""
     rounds = max(len(mine) for mine in times)
     typical = np.min if rounds < _FEW else np.median
     found = [float(typical(mine)) for mine in _by_round(times)]
@@ -121,7 +121,7 @@ def _limit(rounds: int) -> float:
 
 
 def _by_round(times: Times) -> list[NDArray[np.float64]]:
-    """Each contestant's time divided by the fastest's, round by round."""
+    """Each candidate's time divided by the fastest's, round by round."""
     rounds = max(len(mine) for mine in times)
     left = [index for index, mine in enumerate(times) if len(mine) == rounds]
     table = np.array([times[index] for index in left])

@@ -80,7 +80,7 @@ class TuningOptions:
 
 
 @dataclass
-class _Contestant:
+class _TunedCandidate:
     """An algorithm, with the agreed times of its bursts."""
 
     algorithm: str
@@ -170,12 +170,12 @@ def measure(
         deadline += seconds
         weights = {size: race.weight(size) for size in options.lengths}
         # Found by one rank only, because it takes long where ranks share cores.
-        own = communicator._contestants(collective) if communicator.rank == 0 else None
+        own = communicator._candidates(collective) if communicator.rank == 0 else None
         algorithms: list[str] = communicator.broadcast_object(own)
         say(f"{collective} by {', '.join(algorithms)}")
         hopeless: set[str] = set()
         noisy: list[str] = []
-        contestants: list[_Contestant] = []
+        candidates: list[_TunedCandidate] = []
         for size in options.lengths:
             case = _Case(communicator, collective, size)
             names = [name for name in algorithms if size < race.LARGE or name not in hopeless]
@@ -184,12 +184,12 @@ def measure(
             clock.until = deadline if found.times else float("inf")
             try:
                 clock.agree()
-                known = [c for c in contestants if c.algorithm in names]
+                known = [c for c in candidates if c.algorithm in names]
                 slowdown = _slowdown(clock, known, case)
                 expected = {c.algorithm: c.time * slowdown for c in known}
-                racers = [_Contestant(name, case.call(name), expected.get(name, 0.0)) for name in names]
+                racers = [_TunedCandidate(name, case.call(name), expected.get(name, 0.0)) for name in names]
                 share = min(seconds * weights[size] / sum(weights.values()), clock.left())
-                contestants = _compete(clock, racers, share, tick)
+                candidates = _compete(clock, racers, share, tick)
             except _OutOfTimeError:
                 found.warnings.append(
                     f"{collective} from {bytes_text(size)} on is not measured: the budget of "
@@ -197,12 +197,12 @@ def measure(
                     "--collectives"
                 )
                 break
-            limit = race.HOPELESS * min(contestant.time for contestant in contestants)
+            limit = race.HOPELESS * min(candidate.time for candidate in candidates)
             if size < race.LARGE:
                 hopeless.clear()  # an algorithm that is slow for short vectors may be the fastest for long ones
-            hopeless |= {contestant.algorithm for contestant in contestants if contestant.time > limit}
-            found.times += [(collective, c.algorithm, case.bytes, c.time) for c in contestants]
-            if _is_noisy(contestants):
+            hopeless |= {candidate.algorithm for candidate in candidates if candidate.time > limit}
+            found.times += [(collective, c.algorithm, case.bytes, c.time) for c in candidates]
+            if _is_noisy(candidates):
                 noisy.append(bytes_text(case.bytes))
         if noisy:
             found.warnings.append(
@@ -225,18 +225,18 @@ def _busy(communicator: Communicator) -> list[str]:
     return [f"other processes keep {most:.1f} cores busy: times are longer than on an idle machine, and vary"]
 
 
-def _slowdown(clock: _Clock, contestants: Sequence[_Contestant], case: _Case) -> float:
+def _slowdown(clock: _Clock, candidates: Sequence[_TunedCandidate], case: _Case) -> float:
     """How many times longer a size takes than the size before; 0 for the first size. Raises an error if it would take
     longer than what is left.
 
     The fastest algorithm of the size before makes a call, and up to two more while that is too long: another process
     may have held up the first. The other algorithms are assumed to be as far behind as there.
     """
-    if not contestants:
+    if not candidates:
         return 0.0
-    fastest = min(contestants, key=lambda contestant: contestant.time)
-    probe = _Contestant(fastest.algorithm, case.call(fastest.algorithm), fastest.time)
-    calls = _CALLS * sum(contestant.time / fastest.time for contestant in contestants)
+    fastest = min(candidates, key=lambda candidate: candidate.time)
+    probe = _TunedCandidate(fastest.algorithm, case.call(fastest.algorithm), fastest.time)
+    calls = _CALLS * sum(candidate.time / fastest.time for candidate in candidates)
     for _ in range(3):
         _round(clock, [probe])
         if calls * min(probe.times) <= clock.left():
@@ -244,9 +244,9 @@ def _slowdown(clock: _Clock, contestants: Sequence[_Contestant], case: _Case) ->
     raise _OutOfTimeError
 
 
-def _is_noisy(contestants: Sequence[_Contestant]) -> bool:
+def _is_noisy(candidates: Sequence[_TunedCandidate]) -> bool:
     """Whether the fastest algorithm's times vary more from round to round than it differs from the next one."""
-    fastest, *others = sorted(contestants, key=lambda contestant: contestant.time)
+    fastest, *others = sorted(candidates, key=lambda candidate: candidate.time)
     typical = float(np.median(fastest.times))
     spread = float(np.median(np.abs(np.array(fastest.times) / typical - 1)))
     return spread > _NOISE and any(other.time / fastest.time - 1 < spread for other in others)
@@ -279,69 +279,69 @@ class _Case:
 
 
 def _compete(
-    clock: _Clock, contestants: list[_Contestant], seconds: float, tick: Callable[[], None]
-) -> list[_Contestant]:
-    """Measures the contestants for about `seconds`, and sets their times. Calls `tick` before each round.
+    clock: _Clock, candidates: list[_TunedCandidate], seconds: float, tick: Callable[[], None]
+) -> list[_TunedCandidate]:
+    """Measures the candidates for about `seconds`, and sets their times. Calls `tick` before each round.
 
     Raises an error if the time ends before there are enough rounds.
     """
     spent = 0.0
     for _ in range(2):  # the first round makes the plans, the second times calls with plans; neither counts
         tick()
-        spent += _round(clock, contestants)
-        _lengthen(contestants, seconds / _ROUNDS)
-        for contestant in contestants:
-            contestant.times.clear()
-    rounds = race.Race(contestants)
+        spent += _round(clock, candidates)
+        _lengthen(candidates, seconds / _ROUNDS)
+        for candidate in candidates:
+            candidate.times.clear()
+    rounds = race.Race(candidates)
 
     def goes_on(done: int) -> bool:
         if done:
             _lengthen(rounds.left, (seconds - spent) / max(_ROUNDS - done, 1))
         return done < _FEWEST or (spent < seconds and len(rounds.left) > 1)
 
-    def take_turns(left: list[_Contestant]) -> bool:
+    def take_turns(left: list[_TunedCandidate]) -> bool:
         nonlocal spent
         tick()
         spent += _round(clock, left)
         return True
 
     try:
-        rounds.run(take_turns, goes_on, lambda: [contestants])
+        rounds.run(take_turns, goes_on, lambda: [candidates])
     except _OutOfTimeError:
-        if max(len(contestant.times) for contestant in contestants) < _FEWEST:
+        if max(len(candidate.times) for candidate in candidates) < _FEWEST:
             raise
-    ratios = race.ratios([contestant.times for contestant in contestants])
-    fastest = float(np.median(contestants[int(ratios.argmin())].times))
-    for contestant, ratio in zip(contestants, ratios, strict=True):
-        contestant.time = fastest * float(ratio)
-    return contestants
+    ratios = race.ratios([candidate.times for candidate in candidates])
+    fastest = float(np.median(candidates[int(ratios.argmin())].times))
+    for candidate, ratio in zip(candidates, ratios, strict=True):
+        candidate.time = fastest * float(ratio)
+    return candidates
 
 
-def _lengthen(contestants: Sequence[_Contestant], seconds: float) -> None:
+def _lengthen(candidates: Sequence[_TunedCandidate], seconds: float) -> None:
     """Sets the lengths of bursts so that a round takes about `seconds`."""
-    for contestant in contestants:
-        share = seconds / len(contestants) / max(float(np.median(contestant.times)), 1e-9) / 2
-        contestant.pairs = max(1, min(_LONGEST, int(share)))
+    for candidate in candidates:
+        share = seconds / len(candidates) / max(float(np.median(candidate.times)), 1e-9) / 2
+        candidate.pairs = max(1, min(_LONGEST, int(share)))
 
 
-def _round(clock: _Clock, contestants: Sequence[_Contestant]) -> float:
-    """Runs a burst of each contestant and adds the slowest rank's times. Returns the seconds of the round."""
+def _round(clock: _Clock, candidates: Sequence[_TunedCandidate]) -> float:
+    """Runs a burst of each candidate and adds the slowest rank's times. Returns the seconds of the round."""
     start = time.perf_counter()
-    mine = [_time(clock, contestant) for contestant in contestants]
+    mine = [_time(clock, candidate) for candidate in candidates]
     mine.append(time.perf_counter() - start)
     *times, took = clock.communicator.allreduce(np.array(mine), op="max").tolist()
-    for contestant, agreed in zip(contestants, times, strict=True):
-        contestant.times.append(agreed)
-        contestant.expected = agreed
+    for candidate, agreed in zip(candidates, times, strict=True):
+        candidate.times.append(agreed)
+        candidate.expected = agreed
     return float(took)
 
 
-def _time(clock: _Clock, contestant: _Contestant) -> float:
+def _time(clock: _Clock, candidate: _TunedCandidate) -> float:
     """Seconds for a call: half the median of pairs of calls. A time slice of another process does not change the
     median."""
-    call, now, times = contestant.call, time.perf_counter, np.empty(contestant.pairs)
-    clock.allow(2 * contestant.pairs * contestant.expected)
-    for index in range(contestant.pairs):
+    call, now, times = candidate.call, time.perf_counter, np.empty(candidate.pairs)
+    clock.allow(2 * candidate.pairs * candidate.expected)
+    for index in range(candidate.pairs):
         start = now()
         call()
         call()

@@ -109,14 +109,14 @@ impl PyCommunicator {
     }
 
     /// The names of the algorithms among which the choice for floats is made.
-    #[pyo3(name = "_contestants")]
-    fn contestants(
+    #[pyo3(name = "_candidates")]
+    fn candidates(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
     ) -> PyResult<Vec<String>> {
         let collective = collective.parse().map_err(raise)?;
-        let found = py.detach(|| self.0.choices().contestants(collective)).map_err(raise)?;
+        let found = py.detach(|| self.0.choices().distinct_candidates(collective)).map_err(raise)?;
         Ok(found.iter().map(Member::name).collect())
     }
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ringroad._native import RingroadError
 from ringroad._support.processes import Processes, ending
-from ringroad.measure.bench.contestant import Samples
+from ringroad.measure.bench.candidate import Samples
 from ringroad.measure.bench.options import MPI, PMLS, BenchOptions, Team
 from ringroad.measure.bench.peers import OURS
 from ringroad.testbed.network import EmulatedNetwork

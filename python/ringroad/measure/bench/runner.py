@@ -1,4 +1,4 @@
-"""Measures size by size; all contestants take turns."""
+"""Measures size by size; all candidates take turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ringroad._support.text import progress
 from ringroad.measure import facts, race
-from ringroad.measure.bench.contestant import Contestant, rivals, slowest
+from ringroad.measure.bench.candidate import BenchCandidate, rivals, slowest
 from ringroad.measure.bench.data import LONGEST, BenchCase
 from ringroad.measure.bench.launch import Ranks, Refusal, hogs, require_peers
 from ringroad.measure.bench.options import BenchOptions, Team
@@ -37,7 +37,7 @@ _PAUSE = 0.5
 class Guest(Protocol):
     """A program that takes part beside the ranks."""
 
-    def contestants(self, case: BenchCase, /) -> list[Contestant]: ...
+    def candidates(self, case: BenchCase, /) -> list[BenchCandidate]: ...
 
 
 Invite = Callable[[int, int], AbstractContextManager[Guest]]
@@ -48,7 +48,7 @@ Invite = Callable[[int, int], AbstractContextManager[Guest]]
 class _Bout:
     """The measurements of one size and kind of buffers in one team."""
 
-    race: Race[Contestant] = field(default_factory=lambda: Race([]))
+    race: Race[BenchCandidate] = field(default_factory=lambda: Race([]))
     caches: list[tuple[Caches, Caches]] = field(default_factory=list)
     """The caches before and after every round that counts."""
     last: Caches = field(init=False)
@@ -85,7 +85,7 @@ class Runner:
         self.hopeless: set[str] = set()
         self.guest: Guest | None = None
         self.chosen = ""
-        """The state of the caches in which contestants have chosen their ways."""
+        """The state of the caches in which candidates have chosen their ways."""
 
     def run(self) -> Iterator[Row]:
         """Runs all measurements and yields the rows of the record."""
@@ -134,13 +134,13 @@ class Runner:
                     yield from self._measure(bout, case, buffers, ranks)
                     if launch < options.launches:
                         continue
-                    if self.cache and bout.race.contestants and len(bout.caches) < _FEWEST_ROUNDS:
+                    if self.cache and bout.race.candidates and len(bout.caches) < _FEWEST_ROUNDS:
                         rounds = f"only {len(bout.caches)} rounds while caches were {self.cache}"
                         yield {"kind": "refusal", "text": f"{case.size} B, {buffers}: {rounds}"}
                         continue
                     about = {"buffers": buffers, "pml": team.pml, "hogs": options.hogs, "busy_cores": bout.busy_cores}
                     about |= _caches_of(bout.caches)
-                    yield from measurements(case, bout.race.contestants, about, options.check, predicted)
+                    yield from measurements(case, bout.race.candidates, about, options.check, predicted)
 
     def _tune(self, ranks: Ranks) -> None:
         start = time.monotonic()
@@ -157,18 +157,18 @@ class Runner:
         seconds = self._left() * _weight(case) / max(self.weight, 1)
         self.weight -= _weight(case)
         try:
-            new = {(one.peer, one.place): one for one in self._contestants(case, buffers, ranks)}
+            new = {(one.peer, one.place): one for one in self._candidates(case, buffers, ranks)}
         except Refusal as refusal:  # for example because memory is too short
             yield {"kind": "refusal", "text": f"{case.size} B, {buffers}: {refusal}"}
             return
         if not bout.launches:
             bout.race = Race(list(new.values()))
         bout.race.left = [one for one in bout.race.left if (one.peer, one.place) in new]
-        for contestant in bout.race.left:
-            contestant.restart(new[contestant.peer, contestant.place])
+        for candidate in bout.race.left:
+            candidate.restart(new[candidate.peer, candidate.place])
         if self.guest is not None:
             self._choose(bout, facts.caches())
-        for one in [one for one in bout.race.contestants if one.peer in self.hopeless]:
+        for one in [one for one in bout.race.candidates if one.peer in self.hopeless]:
             bout.race.leave(one)
             yield {
                 "kind": "refusal",
@@ -178,14 +178,14 @@ class Runner:
             yield {"kind": "refusal", "text": text}
         start, bout.last = time.monotonic(), facts.caches()
 
-        def take_turns(left: list[Contestant]) -> bool:
+        def take_turns(left: list[BenchCandidate]) -> bool:
             return self._round(bout, case, left)
 
         def goes_on(rounds: int) -> bool:
             return self._another(bout.race.left, rounds, time.monotonic() - start < seconds)
 
-        def groups() -> list[list[Contestant]]:
-            return rivals(bout.race.contestants) if self.options.calls is None else []
+        def groups() -> list[list[BenchCandidate]]:
+            return rivals(bout.race.candidates) if self.options.calls is None else []
 
         bout.race.run(take_turns, goes_on, groups)
         bout.launches += 1
@@ -193,13 +193,13 @@ class Runner:
             ratios = race.ratios([one.times for one in group])
             self.hopeless |= {one.peer for one, ratio in zip(group, ratios, strict=True) if ratio >= race.HOPELESS}
 
-    def _contestants(self, case: BenchCase, buffers: str, ranks: Ranks) -> list[Contestant]:
+    def _candidates(self, case: BenchCase, buffers: str, ranks: Ranks) -> list[BenchCandidate]:
         found = [
-            Contestant(peer, place, [algorithm] if algorithm else [], partial(ranks.burst, peer, place))
+            BenchCandidate(peer, place, [algorithm] if algorithm else [], partial(ranks.burst, peer, place))
             for peer, place, algorithm in ranks.ask("case", case, buffers)[0]
         ]
         if self.guest is not None:
-            found += self.guest.contestants(case)
+            found += self.guest.candidates(case)
         most = LONGEST if len({one.peer for one in found}) == 1 else _BURST_AMONG_PEERS
         for one in found:
             one.longest = min(most, case.longest(one.place))
@@ -213,28 +213,28 @@ class Runner:
                 one.add_ways([one.choose()])
 
     def _warm_up(self, bout: _Bout, seconds: float) -> list[str]:
-        """Runs a few calls and sets the lengths of bursts. Contestants that cannot make the call drop out; returns
+        """Runs a few calls and sets the lengths of bursts. Candidates that cannot make the call drop out; returns
         why."""
         refusals = []
-        rounds, number = max(_ROUNDS_AIM, self.options.launches), len(bout.race.contestants)
+        rounds, number = max(_ROUNDS_AIM, self.options.launches), len(bout.race.candidates)
         # Rounds that wait for caches are short, so that they end before the CPUs move.
         share = 0.0 if self.cache else seconds * self.options.launches / rounds / max(number, 1)
-        for contestant in list(bout.race.left):
+        for candidate in list(bout.race.left):
             try:
-                times, _ = contestant.burst(1)
+                times, _ = candidate.burst(1)
                 if float(times.max()) < _LONG_CALL:
-                    most = min(self.options.warmup - 1, contestant.longest)
-                    times, _ = contestant.burst(burst_length(float(times.max()), 0.1 * seconds, most))
+                    most = min(self.options.warmup - 1, candidate.longest)
+                    times, _ = candidate.burst(burst_length(float(times.max()), 0.1 * seconds, most))
             except Refusal as refusal:
-                refusals.append(f"{contestant.peer}, {contestant.place.replace('_', ' ')}: {refusal}")
-                bout.race.leave(contestant)
+                refusals.append(f"{candidate.peer}, {candidate.place.replace('_', ' ')}: {refusal}")
+                bout.race.leave(candidate)
                 continue
-            if not contestant.calls:
-                fitting = burst_length(slowest(times), share, contestant.longest)
-                contestant.calls = min(contestant.longest, self.options.calls or fitting)
+            if not candidate.calls:
+                fitting = burst_length(slowest(times), share, candidate.longest)
+                candidate.calls = min(candidate.longest, self.options.calls or fitting)
         return refusals
 
-    def _round(self, bout: _Bout, case: BenchCase, left: list[Contestant]) -> bool:
+    def _round(self, bout: _Bout, case: BenchCase, left: list[BenchCandidate]) -> bool:
         """Lets everyone have a turn, or waits for caches. Returns whether the round counts."""
         if not self._counts(bout.last):
             progress(f"{case.size} B, until caches are {self.cache}")
@@ -257,16 +257,16 @@ class Runner:
         """Whether rounds that begin or end with these caches count."""
         return self.cache in (None, caches.label)
 
-    def _another(self, contestants: list[Contestant], rounds: int, in_time: bool) -> bool:
+    def _another(self, candidates: list[BenchCandidate], rounds: int, in_time: bool) -> bool:
         """Whether to run another round in this launch."""
         if self.options.calls is not None:
-            return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
-        typical = [slowest(one.samples[-1]) for one in contestants if one.samples]
+            return any(rounds * candidate.calls < self.options.calls for candidate in candidates)
+        typical = [slowest(one.samples[-1]) for one in candidates if one.samples]
         fewest = _FEWEST_LONG_ROUNDS if typical and min(typical) >= _LONG_CALL else _FEWEST_ROUNDS
         # Rounds that wait may never come; time that one size does not use goes to sizes that wait for longer.
         limits = (0, _ROUNDS_AIM) if self.cache else (fewest, _MOST_ROUNDS)
         fewest, most = (-(-count // self.options.launches) for count in limits)
-        return bool(contestants) and (rounds < fewest or (in_time and rounds < most))
+        return bool(candidates) and (rounds < fewest or (in_time and rounds < most))
 
 
 def burst_length(time_of_call: float, seconds: float, most: int) -> int:

@@ -1,7 +1,7 @@
 //! Selection: chooses the algorithm for each call among candidates whose costs are known.
 
 mod candidates;
-mod contestants;
+mod distinct;
 mod explanation;
 mod formats;
 mod free_running;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 pub use candidates::candidates;
-pub use contestants::contestants;
+pub use distinct::distinct_candidates;
 pub use explanation::{Contest, Explanation, Overview, SwitchPoints};
 pub use formats::FormatCost;
 pub use free_running::{promising, runs_freely, simulate, SIMULATED_SIZES};

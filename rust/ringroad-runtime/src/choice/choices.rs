@@ -13,7 +13,7 @@ use ringroad_core::algorithms::{self, given, Member};
 use ringroad_core::cost::{Candidate, CostModel, FreeRunning, Rule, SwitchRange};
 use ringroad_core::discovery::Mismatch;
 use ringroad_core::selection::{
-    allowed, contestants, decide, is_ordered, named_by_rules, needed, runs_freely, simulate,
+    allowed, decide, distinct_candidates, is_ordered, named_by_rules, needed, runs_freely, simulate,
     suited_to_any_network, Choice, Contender, Contest, Explanation, Overview, Selection, SelectionError,
     Terms, Unkept,
 };
@@ -315,13 +315,13 @@ impl Choices {
 
     /// The algorithms worth measuring: those among which the choice for floating-point data is made. Of several with
     /// the same cost and the same operations, only the first is included.
-    pub fn contestants(&self, collective: Collective) -> Result<Vec<Member>> {
+    pub fn distinct_candidates(&self, collective: Collective) -> Result<Vec<Member>> {
         let among = &self.selection(collective, false).among;
         let candidates = costs(&self.topology, &self.model, collective, among)?;
         // A profile outlives the process, which alone knows its given schedules.
         let candidates = candidates.into_iter().filter(|one| given::schedule(one.member).is_none());
         let all_local = self.place.per_host == self.topology.ranks();
-        Ok(contestants(&self.topology, collective, candidates, all_local)?)
+        Ok(distinct_candidates(&self.topology, collective, candidates, all_local)?)
     }
 
     /// Why [`Choices::pick`] picks what it does.

@@ -23,7 +23,7 @@ pub struct Arrived {
 /// The owner of a message's memory, which may use it again once it has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Returns {
-    /// The sender, which gave the message this number among its parcels to this rank.
+    /// The sender, which gave the message this number among its descriptors to this rank.
     ToSender(u64),
     /// The transport that delivered the message.
     ToTransport,

@@ -110,7 +110,7 @@ fn what_was_sent_outlives_its_sender() {
     assert!(bytes(&taken(b.expect(tag(0, 1, 5), len, 2)).region) == bytes(&pattern(len, 7)));
 }
 
-/// Short messages are within their parcels; the memory that they are sent from is free at once.
+/// Short messages are within their descriptors; the memory that they are sent from is free at once.
 #[test]
 fn short_messages_are_expected_too() {
     for len in [0, 1, 32] {
@@ -174,7 +174,7 @@ fn what_comes_before_the_next_call_is_heard() {
     receive(&mut b, 4);
 }
 
-/// A rank that only sends and inspects puts the parcels that waited for a slot, and reclaims memory that was read.
+/// A rank that only sends and inspects puts the descriptors that waited for a slot, and reclaims memory that was read.
 #[test]
 fn who_only_hears_goes_on_sending() {
     let [mut a, mut b] = shared();
@@ -539,7 +539,7 @@ fn long_messages_flow() {
 #[test]
 fn many_flows_at_once() {
     let seeds: Vec<u8> = (0..if cfg!(miri) { 4 } else { 12 }).collect();
-    // Some fit a single parcel.
+    // Some fit a single descriptor.
     let len = |seed: u8| if seed % 4 == 3 { 20 * usize::from(seed) } else { LONG + 7 * usize::from(seed) };
     for reverse in [false, true] {
         let [mut a, mut b] = shared();

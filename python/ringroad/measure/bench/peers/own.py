@@ -42,7 +42,7 @@ def variants(communicator: Communicator, collective: str, algorithms: list[str],
     """ringroad with each of these algorithms (`all` means all candidates of the choice), and in these wire formats."""
     names = [name for name in algorithms if name not in ("all", "different")]
     if collective != "barrier" and "different" in algorithms:
-        names += communicator._contestants(collective)
+        names += communicator._candidates(collective)
     if collective != "barrier" and "all" in algorithms:
         candidates = communicator.explain(collective, 1).candidates
         names += [candidate.algorithm for candidate in candidates if candidate.bit_identical]

@@ -4,7 +4,7 @@
 //! A slot is free again when the receiver has taken its content. The memory that a message names is free when the
 //! receiver has released it. Both counters only grow, and mean "all before this one".
 //!
-//! A release before older parcels are released is reported by a parcel of its own, since a send must not wait for
+//! A release before older descriptors are released is reported by a descriptor of its own, since a send must not wait for
 //! other sends.
 //!
 //! A rank that is about to block sets its [`Doorbell`] and then polls once more. A rank that has put something reads the
@@ -13,7 +13,7 @@
 use crate::os::machine::cache::CacheMode;
 use crate::os::sync::{fence, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
-/// How many parcels a channel holds before the receiver has taken any.
+/// How many descriptors a channel holds before the receiver has taken any.
 pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Messages of at most this many bytes travel within the slot.
 pub(super) const INLINE: usize = 32;
@@ -21,10 +21,10 @@ pub(super) const INLINE: usize = 32;
 /// A message, or the place where it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
-pub(super) struct Parcel {
+pub(super) struct Descriptor {
     /// A [`crate::transport::Tag`].
     pub tag: u64,
-    /// The length in bytes, below the code of the [`ParcelForm`].
+    /// The length in bytes, below the code of the [`DescriptorForm`].
     length: u64,
     /// Where the message lies; its meaning depends on the form.
     pub place: u64,
@@ -32,19 +32,19 @@ pub(super) struct Parcel {
     pub inline: [u64; INLINE / 8],
 }
 
-/// What a parcel holds.
+/// What a descriptor holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ParcelForm {
+pub(super) enum DescriptorForm {
     /// The message itself.
     Inline,
     /// An offset in the sender's segment.
     Segment,
-    /// No message: the parcel of this number in the opposite channel has been released before older ones.
+    /// No message: the descriptor of this number in the opposite channel has been released before older ones.
     Release,
     /// The first part of a long message, at an offset in the sender's segment. The length is that of the whole
     /// message.
     Flow,
-    /// Another part of a long message. The tag is the number of the first part's parcel.
+    /// Another part of a long message. The tag is the number of the first part's descriptor.
     Part,
     /// An address in the sender's private memory.
     Cma,
@@ -52,57 +52,57 @@ pub(super) enum ParcelForm {
     Unknown,
 }
 
-/// The bits of `Parcel::length` that hold the length in bytes.
+/// The bits of `Descriptor::length` that hold the length in bytes.
 const LENGTH: u64 = (1 << FORM) - 1;
-/// The lowest bit of `Parcel::length` that belongs to the form.
+/// The lowest bit of `Descriptor::length` that belongs to the form.
 const FORM: u32 = 61;
 
-impl Parcel {
-    pub fn new(tag: u64, form: ParcelForm, bytes: usize) -> Parcel {
-        Parcel { tag, length: bytes as u64 | (form as u64) << FORM, ..Parcel::default() }
+impl Descriptor {
+    pub fn new(tag: u64, form: DescriptorForm, bytes: usize) -> Descriptor {
+        Descriptor { tag, length: bytes as u64 | (form as u64) << FORM, ..Descriptor::default() }
     }
 
-    /// A parcel whose length may name no form.
+    /// A descriptor whose length may name no form.
     #[cfg(test)]
-    pub fn of_length(tag: u64, length: u64) -> Parcel {
-        Parcel { tag, length, ..Parcel::default() }
+    pub fn of_length(tag: u64, length: u64) -> Descriptor {
+        Descriptor { tag, length, ..Descriptor::default() }
     }
 
     pub fn bytes(&self) -> usize {
         (self.length & LENGTH) as usize
     }
 
-    pub fn form(&self) -> ParcelForm {
+    pub fn form(&self) -> DescriptorForm {
         match self.length >> FORM {
-            0 => ParcelForm::Inline,
-            1 => ParcelForm::Segment,
-            2 => ParcelForm::Release,
-            3 => ParcelForm::Flow,
-            4 => ParcelForm::Part,
-            5 => ParcelForm::Cma,
-            _ => ParcelForm::Unknown,
+            0 => DescriptorForm::Inline,
+            1 => DescriptorForm::Segment,
+            2 => DescriptorForm::Release,
+            3 => DescriptorForm::Flow,
+            4 => DescriptorForm::Part,
+            5 => DescriptorForm::Cma,
+            _ => DescriptorForm::Unknown,
         }
     }
 }
 
 /// One cache line.
 #[repr(C, align(64))]
-struct ParcelSlot {
-    parcel: UnsafeCell<Parcel>,
-    /// The number of the parcel in this slot, plus one, modulo 2^32.
+struct DescriptorSlot {
+    descriptor: UnsafeCell<Descriptor>,
+    /// The number of the descriptor in this slot, plus one, modulo 2^32.
     number: AtomicU32,
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<ParcelSlot>() == crate::os::machine::CACHE_LINE);
+const _: () = assert!(size_of::<DescriptorSlot>() == crate::os::machine::CACHE_LINE);
 
 /// The part that the sender writes, in the sender's segment.
 #[repr(C)]
-pub(super) struct ParcelChannel {
-    slots: [ParcelSlot; SLOTS],
+pub(super) struct DescriptorChannel {
+    slots: [DescriptorSlot; SLOTS],
 }
 
-/// The part that the receiver writes, in the receiver's segment. All parcels before these numbers have been ...
+/// The part that the receiver writes, in the receiver's segment. All descriptors before these numbers have been ...
 #[repr(C, align(64))]
 pub(super) struct Counters {
     /// ... taken out of their slots.
@@ -136,64 +136,68 @@ pub(super) enum ChannelEnd {
     Dropped,
 }
 
-// SAFETY: a slot's parcel is written by the sender only while the slot is free, which `Counters::taken` says. The
+// SAFETY: a slot's descriptor is written by the sender only while the slot is free, which `Counters::taken` says. The
 // receiver reads it only while it is full, which `number` says. Both numbers are acquired before the access and
 // released after it.
-unsafe impl Sync for ParcelChannel {}
+unsafe impl Sync for DescriptorChannel {}
 
-impl ParcelChannel {
+impl DescriptorChannel {
     #[cfg(test)]
-    pub fn new() -> ParcelChannel {
-        let slot = |_| ParcelSlot { parcel: UnsafeCell::new(Parcel::default()), number: AtomicU32::new(0) };
-        ParcelChannel { slots: std::array::from_fn(slot) }
+    pub fn new() -> DescriptorChannel {
+        let slot = |_| DescriptorSlot {
+            descriptor: UnsafeCell::new(Descriptor::default()),
+            number: AtomicU32::new(0),
+        };
+        DescriptorChannel { slots: std::array::from_fn(slot) }
     }
 
-    /// Puts parcel `number` into its slot, which must be free. Only the sender may call this, with consecutive
+    /// Puts descriptor `number` into its slot, which must be free. Only the sender may call this, with consecutive
     /// numbers.
     #[inline]
-    pub fn put(&self, number: u64, parcel: &Parcel) {
+    pub fn put(&self, number: u64, descriptor: &Descriptor) {
         let slot = &self.slots[number as usize % SLOTS];
         // SAFETY: the caller is the only writer, and nobody reads a free slot.
-        slot.parcel.with_mut(|place| unsafe { *place = *parcel });
+        slot.descriptor.with_mut(|place| unsafe { *place = *descriptor });
         slot.number.store(mark(number), Ordering::Release);
     }
 
-    /// Parcel `number`, if it is there. Only the receiver may call this, with consecutive numbers. Afterwards it
+    /// Descriptor `number`, if it is there. Only the receiver may call this, with consecutive numbers. Afterwards it
     /// frees the slot with [`Counters::free_slots`].
     #[inline]
-    pub fn get(&self, number: u64) -> Option<Parcel> {
+    pub fn get(&self, number: u64) -> Option<Descriptor> {
         // SAFETY: the slot is full, and the sender leaves it alone until it is free.
-        self.full(number).map(|parcel| parcel.with(|place| unsafe { *place }))
+        self.full(number).map(|descriptor| descriptor.with(|place| unsafe { *place }))
     }
 
-    /// The form and the tag of parcel `number`, if it is there. For the receiver, as [`ParcelChannel::get`].
+    /// The form and the tag of descriptor `number`, if it is there. For the receiver, as [`DescriptorChannel::get`].
     #[inline]
-    pub fn peek(&self, number: u64) -> Option<(ParcelForm, u64)> {
+    pub fn peek(&self, number: u64) -> Option<(DescriptorForm, u64)> {
         // SAFETY: as above.
-        self.full(number).map(|parcel| parcel.with(|place| unsafe { ((*place).form(), (*place).tag) }))
+        self.full(number)
+            .map(|descriptor| descriptor.with(|place| unsafe { ((*place).form(), (*place).tag) }))
     }
 
     #[inline]
-    fn full(&self, number: u64) -> Option<&UnsafeCell<Parcel>> {
-        self.has(number).then(|| &self.slots[number as usize % SLOTS].parcel)
+    fn full(&self, number: u64) -> Option<&UnsafeCell<Descriptor>> {
+        self.has(number).then(|| &self.slots[number as usize % SLOTS].descriptor)
     }
 
-    /// Whether parcel `number` is there.
+    /// Whether descriptor `number` is there.
     #[inline]
     pub fn has(&self, number: u64) -> bool {
         self.slots[number as usize % SLOTS].number.load(Ordering::Acquire) == mark(number)
     }
 }
 
-/// The value of `ParcelSlot::number` in the slot that holds parcel `number`.
+/// The value of `DescriptorSlot::number` in the slot that holds descriptor `number`.
 #[inline]
 fn mark(number: u64) -> u32 {
     (number as u32).wrapping_add(1)
 }
 
-/// Whether the receiver has to wake the sender after it took parcel `number`. A sender that found the channel full may
+/// Whether the receiver has to wake the sender after it took descriptor `number`. A sender that found the channel full may
 /// have blocked. It read the counter at some value, and exactly one multiple of [`SLOTS`] is above that value and not
-/// above the number of parcels that it has put. The receiver rings after the counter has reached that multiple, so
+/// above the number of descriptors that it has put. The receiver rings after the counter has reached that multiple, so
 /// that one of the two sees the other.
 #[inline]
 pub(super) fn makes_room(number: u64) -> bool {
@@ -207,13 +211,13 @@ impl Counters {
         Counters { taken, released, distance: AtomicU32::new(0), opened: AtomicU32::new(0) }
     }
 
-    /// Records that the slots of all parcels before `number` are free.
+    /// Records that the slots of all descriptors before `number` are free.
     #[inline]
     pub fn free_slots(&self, number: u64) {
         self.taken.store(number, Ordering::Release);
     }
 
-    /// Records that the memory of all parcels before `number` has been read.
+    /// Records that the memory of all descriptors before `number` has been read.
     #[inline]
     pub fn release(&self, number: u64) {
         self.released.store(number, Ordering::Release);
@@ -273,14 +277,14 @@ impl Doorbell {
         self.asleep.store(0, Ordering::Relaxed);
     }
 
-    /// A rank calls this after it has put parcels, released some or freed slots, and before it reads the doorbells of the
+    /// A rank calls this after it has put descriptors, released some or freed slots, and before it reads the doorbells of the
     /// ranks concerned.
     #[inline]
     pub fn before_look() {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the owner has to be woken; to be called after [`Doorbell::before_look`]. `released`: no parcel has been
+    /// Whether the owner has to be woken; to be called after [`Doorbell::before_look`]. `released`: no descriptor has been
     /// put, only memory released or slots freed.
     #[inline]
     pub fn is_asleep(&self, released: bool) -> bool {
@@ -294,12 +298,12 @@ impl SegmentGoodbye {
         SegmentGoodbye { said: AtomicU32::new(0) }
     }
 
-    /// The owner calls this after its last parcel.
+    /// The owner calls this after its last descriptor.
     pub fn announce_end(&self, end: ChannelEnd) {
         self.said.store(end as u32, Ordering::Release);
     }
 
-    /// How the owner has ended, or `None` while it has not. After an end no more parcels come.
+    /// How the owner has ended, or `None` while it has not. After an end no more descriptors come.
     #[inline]
     pub fn said(&self) -> Option<ChannelEnd> {
         match self.said.load(Ordering::Acquire) {
@@ -319,25 +323,25 @@ mod tests {
 
     use super::*;
 
-    fn parcel(number: u64) -> Parcel {
-        let mut parcel = Parcel::new(number, ParcelForm::Segment, number as usize);
-        parcel.inline = [number; INLINE / 8];
-        parcel
+    fn descriptor(number: u64) -> Descriptor {
+        let mut descriptor = Descriptor::new(number, DescriptorForm::Segment, number as usize);
+        descriptor.inline = [number; INLINE / 8];
+        descriptor
     }
 
     #[test]
-    fn parcels_say_what_they_are() {
+    fn descriptors_say_what_they_are() {
         for bytes in [0, 1, INLINE, LENGTH as usize] {
             for form in [
-                ParcelForm::Inline,
-                ParcelForm::Segment,
-                ParcelForm::Release,
-                ParcelForm::Flow,
-                ParcelForm::Part,
-                ParcelForm::Cma,
+                DescriptorForm::Inline,
+                DescriptorForm::Segment,
+                DescriptorForm::Release,
+                DescriptorForm::Flow,
+                DescriptorForm::Part,
+                DescriptorForm::Cma,
             ] {
-                let parcel = Parcel::new(7, form, bytes);
-                assert_eq!((parcel.tag, parcel.form(), parcel.bytes()), (7, form, bytes));
+                let descriptor = Descriptor::new(7, form, bytes);
+                assert_eq!((descriptor.tag, descriptor.form(), descriptor.bytes()), (7, form, bytes));
             }
         }
     }
@@ -346,12 +350,12 @@ mod tests {
     fn slots_are_used_again() {
         // The slots' numbers have 32 bits and wrap around.
         for first in [0, (1 << 32) - 3 * SLOTS as u64, (1 << 33) - 2 * SLOTS as u64] {
-            let channel = ParcelChannel::new();
+            let channel = DescriptorChannel::new();
             for number in first..first + 5 * SLOTS as u64 {
                 assert_eq!(channel.get(number), None, "{number}");
-                channel.put(number, &parcel(number));
+                channel.put(number, &descriptor(number));
                 assert_eq!(channel.get(number + 1), None, "{number}");
-                assert_eq!(channel.get(number), Some(parcel(number)));
+                assert_eq!(channel.get(number), Some(descriptor(number)));
             }
         }
     }
@@ -372,12 +376,12 @@ mod tests {
         assert_eq!(woken(), (false, false));
     }
 
-    /// Two threads and one channel. The receiver also reads the memory that the parcels name, and releases several
-    /// parcels at once.
+    /// Two threads and one channel. The receiver also reads the memory that the descriptors name, and releases several
+    /// descriptors at once.
     #[test]
     fn nothing_is_lost_or_mixed() {
         let rounds = if cfg!(miri) { 300 } else { 100_000 };
-        let (channel, counters) = (ParcelChannel::new(), Counters::new());
+        let (channel, counters) = (DescriptorChannel::new(), Counters::new());
         struct Shared([UnsafeCell<u64>; 4]);
         impl Shared {
             fn cell_of(&self, number: u64) -> &UnsafeCell<u64> {
@@ -394,9 +398,9 @@ mod tests {
                     while number - counters.taken() >= SLOTS as u64 || number - counters.released() >= 4 {
                         thread::yield_now();
                     }
-                    // SAFETY: the parcel of four numbers ago, which used this place, has been released.
+                    // SAFETY: the descriptor of four numbers ago, which used this place, has been released.
                     memory.cell_of(number).with_mut(|place| unsafe { *place = number });
-                    channel.put(number, &parcel(number));
+                    channel.put(number, &descriptor(number));
                 }
                 while counters.released() < rounds {
                     thread::yield_now();
@@ -409,8 +413,8 @@ mod tests {
                     thread::yield_now();
                     continue;
                 };
-                assert_eq!(found, parcel(number));
-                // SAFETY: the place belongs to this parcel until it is released.
+                assert_eq!(found, descriptor(number));
+                // SAFETY: the place belongs to this descriptor until it is released.
                 assert_eq!(memory.cell_of(number).with(|place| unsafe { *place }), number);
                 number += 1;
                 counters.free_slots(number);
@@ -435,12 +439,12 @@ mod models {
 
     /// What one rank sends another.
     struct Way {
-        channel: ParcelChannel,
+        channel: DescriptorChannel,
         counters: Counters,
         /// The doorbell of the rank that sleeps in the model.
         doorbell: Doorbell,
         goodbye: SegmentGoodbye,
-        /// The memory that the parcels name.
+        /// The memory that the descriptors name.
         memory: UnsafeCell<u64>,
     }
 
@@ -449,8 +453,8 @@ mod models {
     // SAFETY: as above.
     unsafe impl Send for Way {}
 
-    fn parcel(number: u64) -> Parcel {
-        Parcel { place: number, ..Parcel::new(10 + number, ParcelForm::Segment, 100) }
+    fn descriptor(number: u64) -> Descriptor {
+        Descriptor { place: number, ..Descriptor::new(10 + number, DescriptorForm::Segment, 100) }
     }
 
     /// Runs two threads in every order.
@@ -469,7 +473,7 @@ mod models {
         builder.preemption_bound = interruptions;
         builder.check(move || {
             let way = Arc::new(Way {
-                channel: ParcelChannel::new(),
+                channel: DescriptorChannel::new(),
                 counters: Counters::new(),
                 doorbell: Doorbell::new(),
                 goodbye: SegmentGoodbye::new(),
@@ -487,7 +491,7 @@ mod models {
             while number - way.counters.taken() >= SLOTS as u64 {
                 thread::yield_now();
             }
-            way.channel.put(number, &parcel(number));
+            way.channel.put(number, &descriptor(number));
         }
         true
     }
@@ -497,13 +501,13 @@ mod models {
         way.doorbell.is_asleep(released)
     }
 
-    /// Takes the parcels that are there from `first` up to `end`. Returns the number of the next one, and whether the
+    /// Takes the descriptors that are there from `first` up to `end`. Returns the number of the next one, and whether the
     /// sender was woken.
-    fn take_parcels(way: &Way, first: u64, end: u64) -> (u64, bool) {
+    fn take_descriptors(way: &Way, first: u64, end: u64) -> (u64, bool) {
         let (mut next, mut has_room) = (first, false);
         while next < end {
             let Some(found) = way.channel.get(next) else { break };
-            assert_eq!(found, parcel(next));
+            assert_eq!(found, descriptor(next));
             has_room |= makes_room(next);
             next += 1;
             way.counters.free_slots(next);
@@ -512,11 +516,11 @@ mod models {
     }
 
     #[test]
-    fn parcels_come_in_order_and_slots_are_used_again() {
+    fn descriptors_come_in_order_and_slots_are_used_again() {
         let receive = |way: &Way| {
             let mut next = 0;
             while next < 3 {
-                match take_parcels(way, next, 3).0 {
+                match take_descriptors(way, next, 3).0 {
                     same if same == next => thread::yield_now(),
                     more => next = more,
                 }
@@ -530,9 +534,9 @@ mod models {
     fn memory_is_read_after_it_was_written_and_written_after_it_was_read() {
         let send = |way: &Way| {
             for number in 0..2 {
-                // SAFETY: the parcel before this one, if there is one, has been released.
+                // SAFETY: the descriptor before this one, if there is one, has been released.
                 way.memory.with_mut(|memory| unsafe { *memory = 7 + number });
-                way.channel.put(number, &parcel(number));
+                way.channel.put(number, &descriptor(number));
                 while way.counters.released() <= number {
                     thread::yield_now();
                 }
@@ -546,7 +550,7 @@ mod models {
                 }
                 // The slot is free long before the memory is read.
                 way.counters.free_slots(number + 1);
-                // SAFETY: the parcel has come and was not released.
+                // SAFETY: the descriptor has come and was not released.
                 assert_eq!(way.memory.with(|memory| unsafe { *memory }), 7 + number);
                 way.counters.release(number + 1);
             }
@@ -555,15 +559,15 @@ mod models {
         model(send, receive, |_, _| true);
     }
 
-    /// Either the sleeper sees the parcel, or the sender sees the sleeper.
+    /// Either the sleeper sees the descriptor, or the sender sees the sleeper.
     #[test]
-    fn who_waits_for_parcels_is_woken() {
+    fn who_waits_for_descriptors_is_woken() {
         let sleep = |way: &Way| {
             way.doorbell.announce_sleep(false);
             way.channel.get(0).is_some()
         };
         let send = |way: &Way| {
-            way.channel.put(0, &parcel(0));
+            way.channel.put(0, &descriptor(0));
             rings(way, false)
         };
         model(sleep, send, |seen, rung| seen || rung);
@@ -582,7 +586,7 @@ mod models {
         model(sleep, release, |seen, rung| seen || rung);
     }
 
-    /// The sender has one parcel more than there are slots, and sleeps if it sees no free one.
+    /// The sender has one descriptor more than there are slots, and sleeps if it sees no free one.
     #[test]
     fn who_waits_for_slots_is_woken() {
         let send = |way: &Way| {
@@ -593,7 +597,7 @@ mod models {
         let receive = |way: &Way| {
             let (mut next, mut woken) = (0, false);
             while next < 2 {
-                let (more, rung) = take_parcels(way, next, 2);
+                let (more, rung) = take_descriptors(way, next, 2);
                 woken |= rung;
                 if more == next {
                     thread::yield_now();
@@ -605,11 +609,11 @@ mod models {
         model(send, receive, |seen, rung| seen || rung);
     }
 
-    /// A rank that sees another's goodbye also finds all parcels that were put before.
+    /// A rank that sees another's goodbye also finds all descriptors that were put before.
     #[test]
     fn last_words_are_heard() {
         let leave = |way: &Way| {
-            way.channel.put(0, &parcel(0));
+            way.channel.put(0, &descriptor(0));
             way.goodbye.announce_end(ChannelEnd::Closed);
             true
         };
@@ -630,7 +634,7 @@ mod models {
             way.channel.get(0).is_some()
         };
         let send = |way: &Way| {
-            way.channel.put(0, &parcel(0));
+            way.channel.put(0, &descriptor(0));
             rings(way, false)
         };
         model(sleep, send, |seen, rung| seen || rung);

@@ -2,14 +2,14 @@
 //! while the receiver copies the last one out. So a message takes little longer than one copy, the parts stay in the
 //! caches, and little of the segment is used.
 //!
-//! The first parcel is matched like any other. The later parts name it by its number. The memory of a part is reused
+//! The first descriptor is matched like any other. The later parts name it by its number. The memory of a part is reused
 //! once it has been released. So a flow waits for its receiver, and its sender has to be driven meanwhile.
 
 use std::collections::VecDeque;
 
 use ringroad_core::Rank;
 
-use super::channel::{Parcel, ParcelForm};
+use super::channel::{Descriptor, DescriptorForm};
 use super::matching::LocalReceive;
 use super::SharedMemory;
 pub use crate::os::machine::LONG;
@@ -27,7 +27,7 @@ const _: () = assert!(LONG > PART * PARTS);
 
 /// A flow that this rank sends.
 pub(super) struct Outflow {
-    /// The number of its first parcel.
+    /// The number of its first descriptor.
     first: u64,
     source: Region,
     /// How many bytes have been put.
@@ -38,7 +38,7 @@ pub(super) struct Outflow {
 
 /// A flow that this rank receives.
 pub(super) struct Inflow {
-    /// The number of its first parcel.
+    /// The number of its first descriptor.
     pub(super) first: u64,
     bytes: usize,
     /// How many bytes have come.
@@ -67,7 +67,7 @@ enum Goes {
     Nowhere,
 }
 
-/// Memory of a part that has been read: the receiving rank, the number of the flow's first parcel, and the memory.
+/// Memory of a part that has been read: the receiving rank, the number of the flow's first descriptor, and the memory.
 pub(super) type PartMemory = (Rank, u64, Region);
 
 impl SharedMemory {
@@ -84,13 +84,13 @@ impl SharedMemory {
         self.ring();
         // SAFETY: the part is new; the poster leaves the source alone until the send has ended.
         unsafe { region.copy_from(&source.part(0..PART)) };
-        let mut parcel = Parcel::new(tag.pack(), ParcelForm::Flow, bytes);
-        parcel.place = self.place_of(&region);
+        let mut descriptor = Descriptor::new(tag.pack(), DescriptorForm::Flow, bytes);
+        descriptor.place = self.place_of(&region);
         let out = &mut self.peers.get_mut(rank).out;
         let first = out.next + out.queue.len() as u64;
         out.flows.push(Outflow { first, source, put: PART, request });
         self.unread.waiting += 1;
-        self.put(rank, parcel, Some(region), None, Some(first));
+        self.put(rank, descriptor, Some(region), None, Some(first));
         for _ in 1..PARTS {
             // If the segment has no more memory, one part is enough.
             let Ok(region) = self.pool.allocate_to_return(PART) else { break };
@@ -119,9 +119,9 @@ impl SharedMemory {
         unsafe { part.copy_from(&flow.source.part(flow.put..end)) };
         flow.put = end;
         let ended = (end == flow.source.len()).then(|| flows.swap_remove(index).request);
-        let mut parcel = Parcel::new(first, ParcelForm::Part, part.len());
-        parcel.place = self.place_of(&part);
-        let queued = self.put(rank, parcel, Some(part), None, Some(first));
+        let mut descriptor = Descriptor::new(first, DescriptorForm::Part, part.len());
+        descriptor.place = self.place_of(&part);
+        let queued = self.put(rank, descriptor, Some(part), None, Some(first));
         let Some(request) = ended else { return };
         match queued {
             Some(queued) => queued.request = Some(request),

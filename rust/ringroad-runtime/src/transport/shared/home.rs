@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use super::channel::{Counters, Doorbell, ParcelChannel, SegmentGoodbye};
+use super::channel::{Counters, DescriptorChannel, Doorbell, SegmentGoodbye};
 use super::cma::Cma;
 use super::segment::Segment;
 use crate::error::refused;
@@ -27,7 +27,7 @@ pub(super) fn channels(size: usize) -> usize {
 
 /// How many bytes precede the pool's part. Only counters of neighbours are ever touched, and channels that are used.
 pub(super) fn control(size: usize) -> usize {
-    channels(size) + size * size_of::<ParcelChannel>()
+    channels(size) + size * size_of::<DescriptorChannel>()
 }
 
 /// How to reach a rank's memory from another process of the same host.
@@ -134,9 +134,12 @@ impl Home {
         self.back(COUNTERS + peer * size_of::<Counters>(), size_of::<Counters>())
     }
 
-    /// Allocates the memory of the channel to a neighbour, before its first parcel.
+    /// Allocates the memory of the channel to a neighbour, before its first descriptor.
     pub(super) fn open_channel_to(&self, peer: Rank) -> Result<(), String> {
-        self.back(channels(self.size) + peer * size_of::<ParcelChannel>(), size_of::<ParcelChannel>())?;
+        self.back(
+            channels(self.size) + peer * size_of::<DescriptorChannel>(),
+            size_of::<DescriptorChannel>(),
+        )?;
         self.counters_for(peer).open();
         Ok(())
     }
@@ -166,9 +169,9 @@ impl Home {
         unsafe { &*self.segment.at(GOODBYE).cast() }
     }
 
-    pub(super) fn channel_to(&self, peer: Rank) -> &ParcelChannel {
+    pub(super) fn channel_to(&self, peer: Rank) -> &DescriptorChannel {
         // SAFETY: as above; zeros are empty slots.
-        unsafe { &*self.segment.at(channels(self.size) + peer * size_of::<ParcelChannel>()).cast() }
+        unsafe { &*self.segment.at(channels(self.size) + peer * size_of::<DescriptorChannel>()).cast() }
     }
 
     pub(super) fn counters_for(&self, peer: Rank) -> &Counters {
@@ -227,7 +230,7 @@ mod tests {
         for (peer, last) in [(0, 0), (15_000, 63)] {
             home.open_channel_to(peer).unwrap();
             let opened = blocks();
-            home.channel_to(peer).put(last, &super::super::channel::Parcel::default());
+            home.channel_to(peer).put(last, &super::super::channel::Descriptor::default());
             home.counters_for(peer).free_slots(1);
             assert_eq!(blocks(), opened);
         }

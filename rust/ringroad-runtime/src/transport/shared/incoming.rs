@@ -1,15 +1,15 @@
-//! What a rank receives: takes parcels out of the channels and matches them with the posted receives.
+//! What a rank receives: takes descriptors out of the channels and matches them with the posted receives.
 
 use ringroad_core::Rank;
 
-use super::channel::{makes_room, ParcelForm};
-use super::matching::{ArrivedPart, LocalReceive, TakenParcel};
+use super::channel::{makes_room, DescriptorForm};
+use super::matching::{ArrivedPart, LocalReceive, TakenDescriptor};
 use super::peer::{Incoming, LocalPeer, News};
 use super::peers::LocalPeers;
 use super::SharedMemory;
 use crate::transport::{Event, Failure, LocalMemory, MessageKind, Posted, Returns, Tag, TransportError};
 
-/// A rank that is this many messages of collectives ahead of its receives is held up: its next parcels stay in its
+/// A rank that is this many messages of collectives ahead of its receives is held up: its next descriptors stay in its
 /// channel, unless something else is expected from it. Otherwise memory would fill up where some ranks only send and
 /// their receiver is late.
 const AHEAD: usize = if cfg!(miri) { 64 } else { Tag::SEQUENCES as usize };
@@ -41,7 +41,7 @@ impl SharedMemory {
     }
 
     /// The first message with this key, if it has come.
-    fn take_first(&mut self, key: u64) -> Option<TakenParcel> {
+    fn take_first(&mut self, key: u64) -> Option<TakenDescriptor> {
         let Some(message) = self.matching.take_message(key) else { return self.take_until(key) };
         let tag = Tag::unpack(key);
         self.incoming(tag.source).ahead -= usize::from(tag.kind == MessageKind::Collective);
@@ -49,7 +49,7 @@ impl SharedMemory {
     }
 
     /// Takes messages out of a channel up to the next one with this key. Those before it are sorted.
-    fn take_until(&mut self, key: u64) -> Option<TakenParcel> {
+    fn take_until(&mut self, key: u64) -> Option<TakenDescriptor> {
         let source = Tag::unpack(key).source;
         loop {
             let message = self.take_message(source)?;
@@ -60,7 +60,7 @@ impl SharedMemory {
         }
     }
 
-    /// Takes all parcels out of all channels. Returns whether there were any.
+    /// Takes all descriptors out of all channels. Returns whether there were any.
     pub(super) fn take_all(&mut self) -> bool {
         self.take_from_each(LocalPeers::ranks)
     }
@@ -72,7 +72,7 @@ impl SharedMemory {
         }
     }
 
-    /// Takes all parcels out of the channels of those ranks that are active. Returns whether there were any.
+    /// Takes all descriptors out of the channels of those ranks that are active. Returns whether there were any.
     #[inline]
     pub(super) fn take_active(&mut self) -> bool {
         self.take_from_each(LocalPeers::active)
@@ -120,45 +120,45 @@ impl SharedMemory {
         }
     }
 
-    /// Takes parcels out of a channel up to the next one that begins a message.
+    /// Takes descriptors out of a channel up to the next one that begins a message.
     #[inline]
-    pub(super) fn take_message(&mut self, rank: Rank) -> Option<TakenParcel> {
+    pub(super) fn take_message(&mut self, rank: Rank) -> Option<TakenDescriptor> {
         loop {
             let peer = self.peers.get_mut(rank);
             if !peer.is_open(&self.home) {
                 return None;
             }
             let number = peer.incoming.next;
-            let parcel = if peer.incoming.wanted_long == 0 {
+            let descriptor = if peer.incoming.wanted_long == 0 {
                 peer.channel(self.home.rank, self.home.size).get(number)?
             } else {
-                let (parcel, news) = peer.next_parcel(self.home.rank, self.home.size)?;
+                let (descriptor, news) = peer.next_descriptor(self.home.rank, self.home.size)?;
                 if news {
-                    self.home.counters_for(rank).tell_distance(peer.gauge.mode());
+                    self.home.counters_for(rank).tell_distance(peer.cache_probe.mode());
                 }
-                parcel
+                descriptor
             };
-            if !peer.is_sound(&parcel) && !peer.reach(&parcel) {
-                peer.refuse_parcel(number, &parcel);
+            if !peer.is_sound(&descriptor) && !peer.reach(&descriptor) {
+                peer.refuse_descriptor(number, &descriptor);
                 return None;
             }
             peer.incoming.next += 1;
             peer.is_unchecked = true;
             self.peers.activate(rank);
-            if parcel.form() == ParcelForm::Release {
+            if descriptor.form() == DescriptorForm::Release {
                 self.free_slot(rank, number);
                 self.note_release(rank, number);
-                self.take_back(rank, parcel.place);
+                self.take_back(rank, descriptor.place);
                 continue;
             }
-            let message = self.peers.get(rank).open(number, &parcel, &mut self.cells);
+            let message = self.peers.get(rank).open(number, &descriptor, &mut self.cells);
             self.free_slot(rank, number);
-            match parcel.form() {
-                ParcelForm::Part => {
-                    self.add_part(parcel.tag, message.arrived);
+            match descriptor.form() {
+                DescriptorForm::Part => {
+                    self.add_part(descriptor.tag, message.arrived);
                     continue;
                 }
-                ParcelForm::Flow => self.open_inflow(rank, number, message.bytes),
+                DescriptorForm::Flow => self.open_inflow(rank, number, message.bytes),
                 _ => {}
             }
             if message.arrived.returns == Returns::ToTransport {
@@ -168,20 +168,20 @@ impl SharedMemory {
         }
     }
 
-    /// The form and the tag of the next parcel from this local rank, if it is there.
+    /// The form and the tag of the next descriptor from this local rank, if it is there.
     #[inline]
-    pub(super) fn head(&self, peer: &LocalPeer) -> Option<(ParcelForm, u64)> {
+    pub(super) fn head(&self, peer: &LocalPeer) -> Option<(DescriptorForm, u64)> {
         if !peer.incoming.is_open {
             return None;
         }
         let next = peer.incoming.next;
         let head = peer.channel(self.home.rank, self.home.size).peek(next);
-        // If a parcel is there now, its line may have left the peer's cache before the next look.
+        // If a descriptor is there now, its line may have left the peer's cache before the next look.
         peer.incoming.missed.set(if head.is_none() { Some(next) } else { None });
         head
     }
 
-    /// Frees the slot of parcel `number`.
+    /// Frees the slot of descriptor `number`.
     #[inline]
     fn free_slot(&mut self, rank: Rank, number: u64) {
         self.home.counters_for(rank).free_slots(number + 1);
@@ -190,8 +190,8 @@ impl SharedMemory {
         }
     }
 
-    /// Records that parcel `number` of `rank` has been released. Returns whether the counter shows that to the
-    /// sender: it cannot while older parcels are not released.
+    /// Records that descriptor `number` of `rank` has been released. Returns whether the counter shows that to the
+    /// sender: it cannot while older descriptors are not released.
     pub(super) fn note_release(&mut self, rank: Rank, number: u64) -> bool {
         let released = &mut self.incoming(rank).released;
         if !released.add(number) {
@@ -203,7 +203,7 @@ impl SharedMemory {
     }
 
     /// Gives a message to the receive that it matches, or keeps it until there is one.
-    fn sort(&mut self, message: TakenParcel) {
+    fn sort(&mut self, message: TakenDescriptor) {
         if Tag::unpack(message.tag).kind == MessageKind::Control {
             // SAFETY: the sender leaves it alone until it is released.
             let payload = unsafe { message.arrived.region.to_vec() };
@@ -228,7 +228,7 @@ impl SharedMemory {
         }
     }
 
-    fn deliver(&mut self, message: TakenParcel, wanted: LocalReceive) -> Result<Posted, Failure> {
+    fn deliver(&mut self, message: TakenDescriptor, wanted: LocalReceive) -> Result<Posted, Failure> {
         let wrong = if message.tag != wanted.tag {
             Some(Failure::Check { found: Tag::unpack(message.tag), bytes: Some(message.bytes) })
         } else if message.bytes != wanted.bytes && !wanted.takes(message.bytes) {

@@ -52,8 +52,8 @@ impl LocalReceive {
     }
 }
 
-/// A parcel that has been taken out of its channel.
-pub(super) struct TakenParcel {
+/// A descriptor that has been taken out of its channel.
+pub(super) struct TakenDescriptor {
     /// Packed, as in [`LocalReceive`]: reading a tag that was just written in pieces would stall.
     pub(super) tag: u64,
     pub(super) bytes: usize,
@@ -71,4 +71,4 @@ pub(super) enum ArrivedPart {
 }
 
 /// Messages without receives, and receives without messages.
-pub(super) type ParcelMatching = matching::Matching<TakenParcel, LocalReceive>;
+pub(super) type DescriptorMatching = matching::Matching<TakenDescriptor, LocalReceive>;

@@ -8,10 +8,10 @@
 //! (see `flow.rs`). Where that is faster, the kernel copies it directly for the receiver instead (see `cma.rs`).
 //! Plans for local ranks make the necessary copies themselves and keep their scratch memory in the segment.
 
+mod cache_probe;
 mod channel;
 mod cma;
 mod flow;
-mod gauge;
 mod home;
 #[cfg(test)]
 mod hostile_peers;
@@ -37,10 +37,10 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Port, Rank};
 
-use self::channel::{ChannelEnd, Parcel, ParcelForm, INLINE};
+use self::cache_probe::CacheProbe;
+use self::channel::{ChannelEnd, Descriptor, DescriptorForm, INLINE};
 use self::cma::{is_found, CmaReading};
-use self::gauge::Gauge;
-use self::matching::{LocalReceive, ParcelMatching};
+use self::matching::{DescriptorMatching, LocalReceive};
 use self::peer::{LocalPeer, News, Unread};
 use self::peers::LocalPeers;
 use super::{
@@ -77,8 +77,8 @@ pub struct SharedMemory {
     waiter: Arc<dyn Wait>,
     /// Whether anything has happened since the waiter was last told so.
     moved: bool,
-    matching: ParcelMatching,
-    /// Memory for messages that come within their parcels, for reuse.
+    matching: DescriptorMatching,
+    /// Memory for messages that come within their descriptors, for reuse.
     cells: Vec<Region>,
     events: Vec<Event>,
     unread: Unread,
@@ -129,7 +129,7 @@ impl SharedMemory {
         for Neighbour { rank, segment, doorbell, cma } in neighbours {
             let cma = cma.ok();
             let (out, incoming) = Default::default();
-            let (news, gauge) = (News::Nothing, Gauge::new(cache));
+            let (news, cache_probe) = (News::Nothing, CacheProbe::new(cache));
             peers[rank] = Some(Box::new(LocalPeer {
                 rank,
                 segment,
@@ -140,7 +140,7 @@ impl SharedMemory {
                 left: false,
                 flaw: None,
                 news,
-                gauge,
+                cache_probe,
                 is_active: false,
                 is_unchecked: false,
             }));
@@ -155,7 +155,7 @@ impl SharedMemory {
             readings: VecDeque::new(),
             waiter,
             moved: false,
-            matching: ParcelMatching::default(),
+            matching: DescriptorMatching::default(),
             cells: Vec::new(),
             events: Vec::new(),
             unread: Unread::default(),
@@ -229,7 +229,8 @@ impl SharedMemory {
         }
         let next = Tag::of_collective(0, next);
         let is_of_next = |(form, tag)| {
-            !matches!(form, ParcelForm::Release | ParcelForm::Part) && tag & Tag::CALL & !Tag::SOURCE == next
+            !matches!(form, DescriptorForm::Release | DescriptorForm::Part)
+                && tag & Tag::CALL & !Tag::SOURCE == next
         };
         let is_quiet = |peer: &LocalPeer| {
             self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_failed()
@@ -239,14 +240,14 @@ impl SharedMemory {
             && !self.rounds.wrapping_add(1).is_multiple_of(HOUSEKEEPING)
     }
 
-    /// Ends this rank's part. The others notice it once they have taken all parcels.
+    /// Ends this rank's part. The others notice it once they have taken all descriptors.
     fn leave(&mut self, end: ChannelEnd) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
         self.home.own_goodbye().announce_end(end);
         for index in 0..self.peers.ranks().len() {
-            self.note_news(self.peers.ranks()[index], News::Parcel);
+            self.note_news(self.peers.ranks()[index], News::Descriptor);
         }
         self.ring();
     }
@@ -303,8 +304,8 @@ impl Transport for SharedMemory {
             self.pack(tag, Region::of_slice(payload))
         });
         // Best effort: if there is no memory left at all, the peer gets no notice.
-        if let Ok((parcel, region)) = packed {
-            self.put(peer, parcel, region, None, None);
+        if let Ok((descriptor, region)) = packed {
+            self.put(peer, descriptor, region, None, None);
             self.ring();
         }
     }
@@ -419,7 +420,7 @@ impl LocalMemory for SharedMemory {
             return None;
         }
         let peer = self.peers.get(peer);
-        Some(peer.counters(self.home.rank).distance().unwrap_or(peer.gauge.mode()))
+        Some(peer.counters(self.home.rank).distance().unwrap_or(peer.cache_probe.mode()))
     }
 
     fn send_zero_copy(
@@ -447,9 +448,9 @@ impl LocalMemory for SharedMemory {
         if self.note_release(arrived.peer, number) {
             self.note_news(arrived.peer, News::Released);
         } else {
-            let mut parcel = Parcel::new(0, ParcelForm::Release, 0);
-            parcel.place = number;
-            self.put(arrived.peer, parcel, None, None, None);
+            let mut descriptor = Descriptor::new(0, DescriptorForm::Release, 0);
+            descriptor.place = number;
+            self.put(arrived.peer, descriptor, None, None, None);
         }
     }
 

@@ -1,8 +1,8 @@
-//! What a rank sends: its parcels, the memory that they name, and the peers to be woken.
+//! What a rank sends: its descriptors, the memory that they name, and the peers to be woken.
 
 use ringroad_core::Rank;
 
-use super::channel::{Doorbell, Parcel, ParcelForm, INLINE};
+use super::channel::{Descriptor, DescriptorForm, Doorbell, INLINE};
 use super::cma::{is_found, PRIVATE};
 use super::flow::LONG;
 use super::peer::{News, Queued, Retained};
@@ -33,9 +33,9 @@ impl SharedMemory {
         if source.len() >= least && self.pool.offset_of(&source).is_none() {
             let address = source.as_ptr().addr() as u64;
             if self.cma && is_found(address, source.len()) {
-                let mut parcel = Parcel::new(tag.pack(), ParcelForm::Cma, source.len());
-                parcel.place = address;
-                self.put(peer, parcel, Some(source), Some(request), None);
+                let mut descriptor = Descriptor::new(tag.pack(), DescriptorForm::Cma, source.len());
+                descriptor.place = address;
+                self.put(peer, descriptor, Some(source), Some(request), None);
                 return Ok(Posted::Pending);
             }
             if source.len() >= LONG {
@@ -43,12 +43,12 @@ impl SharedMemory {
             }
         }
         let there = source.as_ptr();
-        let (parcel, region) = self.pack(tag, source)?;
+        let (descriptor, region) = self.pack(tag, source)?;
         let waits = region.as_ref().is_some_and(|region| {
             let copied = region.as_ptr() != there;
             !(stays || copied) || self.unread.kept + region.len() > KEPT
         });
-        let queued = self.put(peer, parcel, region, waits.then_some(request), None);
+        let queued = self.put(peer, descriptor, region, waits.then_some(request), None);
         if let Some(queued) = queued.filter(|_| !waits) {
             queued.request = Some(request);
             return Ok(Posted::Pending);
@@ -56,19 +56,19 @@ impl SharedMemory {
         Ok(if waits { Posted::Pending } else { Posted::Complete })
     }
 
-    /// Puts a parcel into the channel to `peer`. `region` is the memory that the peer will read, `request` the send that
-    /// ends when the peer has read it, `flow` the first parcel of the flow that it belongs to. Returns the queue's
-    /// entry if the parcel has to wait for a slot.
+    /// Puts a descriptor into the channel to `peer`. `region` is the memory that the peer will read, `request` the send that
+    /// ends when the peer has read it, `flow` the first descriptor of the flow that it belongs to. Returns the queue's
+    /// entry if the descriptor has to wait for a slot.
     pub(super) fn put(
         &mut self,
         peer: Rank,
-        parcel: Parcel,
+        descriptor: Descriptor,
         region: Option<Region>,
         request: Option<RequestId>,
         flow: Option<u64>,
     ) -> Option<&mut Queued> {
         if self.asleep {
-            // Another thread blocks or is about to, and could not know that it has to wait for this parcel, too.
+            // Another thread blocks or is about to, and could not know that it has to wait for this descriptor, too.
             self.home.own_doorbell().announce_sleep(true);
         }
         let channel = self.home.channel_to(peer);
@@ -83,42 +83,42 @@ impl SharedMemory {
             peer.out.retained.push_back(Retained { number, region, request, flow });
         }
         if peer.out.queue.is_empty() && peer.has_room(&self.home) {
-            channel.put(peer.out.next, &parcel);
+            channel.put(peer.out.next, &descriptor);
             peer.out.next += 1;
-            peer.news = News::Parcel;
+            peer.news = News::Descriptor;
             self.has_news = true;
             return None;
         }
-        peer.out.queue.push_back(Queued { parcel, request: None });
+        peer.out.queue.push_back(Queued { descriptor, request: None });
         peer.out.queue.back_mut()
     }
 
-    /// Makes a parcel of these bytes. They are within the parcel, or in memory of the segment, which is returned,
+    /// Makes a descriptor of these bytes. They are within the descriptor, or in memory of the segment, which is returned,
     /// too.
     pub(super) fn pack(
         &mut self,
         tag: Tag,
         source: Region,
-    ) -> Result<(Parcel, Option<Region>), TransportError> {
+    ) -> Result<(Descriptor, Option<Region>), TransportError> {
         if source.len() <= INLINE {
-            let mut parcel = Parcel::new(tag.pack(), ParcelForm::Inline, source.len());
-            let target = parcel.inline.as_mut_ptr().cast::<u8>();
+            let mut descriptor = Descriptor::new(tag.pack(), DescriptorForm::Inline, source.len());
+            let target = descriptor.inline.as_mut_ptr().cast::<u8>();
             // SAFETY: the bytes fit; the poster leaves the source alone until the send has ended.
             unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len()) };
-            return Ok((parcel, None));
+            return Ok((descriptor, None));
         }
-        let mut parcel = Parcel::new(tag.pack(), ParcelForm::Segment, source.len());
+        let mut descriptor = Descriptor::new(tag.pack(), DescriptorForm::Segment, source.len());
         if let Some(offset) = self.pool.offset_of(&source) {
-            parcel.place = offset as u64;
-            return Ok((parcel, Some(source)));
+            descriptor.place = offset as u64;
+            return Ok((descriptor, Some(source)));
         }
         let copy = self.allocate(source.len())?;
         self.ring_before(source.len());
         // SAFETY: the copy is new and has the same length; the poster leaves the source alone until the send has
         // ended.
         unsafe { copy.copy_from(&source) };
-        parcel.place = self.place_of(&copy);
-        Ok((parcel, Some(copy)))
+        descriptor.place = self.place_of(&copy);
+        Ok((descriptor, Some(copy)))
     }
 
     /// Notes news for a peer, to wake it later together with all others: a fence before each read of a doorbell would
@@ -163,7 +163,7 @@ impl SharedMemory {
         self.pool.offset_of(region).expect("it is from the pool") as u64
     }
 
-    /// Puts the parcels that waited for slots, as far as there are slots. Returns whether there were any.
+    /// Puts the descriptors that waited for slots, as far as there are slots. Returns whether there were any.
     pub(super) fn fill(&mut self) -> bool {
         let mut any = false;
         for index in 0..self.peers.active().len() {
@@ -171,15 +171,15 @@ impl SharedMemory {
             let peer = self.peers.get_mut(rank);
             let mut put = false;
             while !peer.out.queue.is_empty() && peer.has_room(&self.home) {
-                let Queued { parcel, request } = peer.out.queue.pop_front().expect("it is not empty");
-                self.home.channel_to(rank).put(peer.out.next, &parcel);
+                let Queued { descriptor, request } = peer.out.queue.pop_front().expect("it is not empty");
+                self.home.channel_to(rank).put(peer.out.next, &descriptor);
                 peer.out.next += 1;
                 put = true;
                 let completed = |request| Event::Completed { request, result: Ok(()) };
                 self.events.extend(request.map(completed));
             }
             if put {
-                peer.news = News::Parcel;
+                peer.news = News::Descriptor;
                 self.has_news = true;
                 any = true;
             }
@@ -205,7 +205,7 @@ impl SharedMemory {
         self.events.len() > before
     }
 
-    /// Reclaims the memory of a parcel that has been released before older ones.
+    /// Reclaims the memory of a descriptor that has been released before older ones.
     pub(super) fn take_back(&mut self, rank: Rank, number: u64) {
         let retained = &mut self.peers.get_mut(rank).out.retained;
         let found = retained.binary_search_by_key(&number, |retained| retained.number).ok();

@@ -9,14 +9,15 @@ use std::time::Instant;
 
 use ringroad_core::Rank;
 
+use super::cache_probe::{is_clock_fast, CacheProbe};
 use super::channel::{
-    ChannelEnd, Counters, Doorbell, Parcel, ParcelChannel, ParcelForm, SegmentGoodbye, INLINE, SLOTS,
+    ChannelEnd, Counters, Descriptor, DescriptorChannel, DescriptorForm, Doorbell, SegmentGoodbye, INLINE,
+    SLOTS,
 };
 use super::cma::Cma;
 use super::flow::{Inflow, Outflow, PartMemory, LONG, PART};
-use super::gauge::{is_clock_fast, Gauge};
 use super::home::{channels, control, Home, COUNTERS, DOORBELL, GOODBYE};
-use super::matching::{ArrivedPart, TakenParcel};
+use super::matching::{ArrivedPart, TakenDescriptor};
 use super::release_set::Released;
 use super::segment::Segment;
 use crate::transport::buffer::Region;
@@ -39,10 +40,10 @@ pub(super) struct LocalPeer {
     /// What the peer has to be woken for, if it sleeps.
     pub(super) news: News,
     /// Measures whether the peer shares a cache with this rank.
-    pub(super) gauge: Gauge,
+    pub(super) cache_probe: CacheProbe,
     /// Whether it is one of [`super::peers::LocalPeers::active`].
     pub(super) is_active: bool,
-    /// Whether the two have exchanged parcels since it was last checked that the peer has not given up.
+    /// Whether the two have exchanged descriptors since it was last checked that the peer has not given up.
     pub(super) is_unchecked: bool,
 }
 
@@ -51,31 +52,31 @@ pub(super) struct LocalPeer {
 pub(super) enum News {
     #[default]
     Nothing,
-    /// Parcels have been released or taken out of their slots.
+    /// Descriptors have been released or taken out of their slots.
     Released,
-    /// A parcel has been put.
-    Parcel,
+    /// A descriptor has been put.
+    Descriptor,
 }
 
 #[derive(Default)]
 pub(super) struct Outgoing {
     /// Whether the channel has memory.
     is_open: bool,
-    /// The number of the next parcel to be put into the channel.
+    /// The number of the next descriptor to be put into the channel.
     pub(super) next: u64,
-    /// At least all parcels before this one have left their slots.
+    /// At least all descriptors before this one have left their slots.
     pub(super) taken: u64,
-    /// Parcels that wait for a slot.
+    /// Descriptors that wait for a slot.
     pub(super) queue: VecDeque<Queued>,
-    /// Memory that the peer may be reading, by parcel number.
+    /// Memory that the peer may be reading, by descriptor number.
     pub(super) retained: VecDeque<Retained>,
     /// Long messages of which further parts will be put.
     pub(super) flows: Vec<Outflow>,
 }
 
 pub(super) struct Queued {
-    pub(super) parcel: Parcel,
-    /// The send that ends when the parcel gets its slot: until then this transport has to be driven.
+    pub(super) descriptor: Descriptor,
+    /// The send that ends when the descriptor gets its slot: until then this transport has to be driven.
     pub(super) request: Option<RequestId>,
 }
 
@@ -84,7 +85,7 @@ pub(super) struct Retained {
     pub(super) region: Region,
     /// The send that ends when the peer has read the memory.
     pub(super) request: Option<RequestId>,
-    /// The first parcel of the flow that this is a part of.
+    /// The first descriptor of the flow that this is a part of.
     pub(super) flow: Option<u64>,
 }
 
@@ -118,14 +119,14 @@ impl Retained {
 pub(super) struct Incoming {
     /// Whether the peer's channel has memory, and is mapped.
     pub(super) is_open: bool,
-    /// The number of the next parcel to be taken.
+    /// The number of the next descriptor to be taken.
     pub(super) next: u64,
     /// The number of posted receives whose messages have not come, and of those for long messages.
     pub(super) wanted: usize,
     pub(super) wanted_long: usize,
     /// The number of messages of collectives that have come and that no receive has matched yet.
     pub(super) ahead: usize,
-    /// The parcel for which the last look was in vain. The next look brings its line from the peer's cache.
+    /// The descriptor for which the last look was in vain. The next look brings its line from the peer's cache.
     pub(super) missed: Cell<Option<u64>>,
     pub(super) released: Released,
     /// Long messages of which further parts will come.
@@ -133,7 +134,7 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Whether a part of `bytes` bytes may still come, of the flow that began with parcel `first`.
+    /// Whether a part of `bytes` bytes may still come, of the flow that began with descriptor `first`.
     fn expects_part(&self, first: u64, bytes: usize) -> bool {
         let flow = self.flows.iter().find(|flow| flow.first == first);
         flow.is_some_and(|flow| flow.expects(bytes))
@@ -189,13 +190,13 @@ impl LocalPeer {
 
     /// The channel from this peer to `rank`, of `size` ranks, which is open.
     #[inline]
-    pub(super) fn channel(&self, rank: Rank, size: usize) -> &ParcelChannel {
+    pub(super) fn channel(&self, rank: Rank, size: usize) -> &DescriptorChannel {
         // SAFETY: within the peer's segment, which is laid out as ours. The content of a channel is checked before it is
         // used.
-        unsafe { &*self.segment.at(channels(size) + rank * size_of::<ParcelChannel>()).cast() }
+        unsafe { &*self.segment.at(channels(size) + rank * size_of::<DescriptorChannel>()).cast() }
     }
 
-    /// The counters of the parcels that the peer has taken from `rank`.
+    /// The counters of the descriptors that the peer has taken from `rank`.
     #[inline]
     pub(super) fn counters(&self, rank: Rank) -> &Counters {
         // SAFETY: as above.
@@ -236,68 +237,70 @@ impl LocalPeer {
         self.flaw.get_or_insert_with(|| format!("its shared memory holds invalid data: {what}"));
     }
 
-    /// Notes that this parcel is invalid. Neither the parcel nor a later one is taken.
+    /// Notes that this descriptor is invalid. Neither the descriptor nor a later one is taken.
     #[cold]
-    pub(super) fn refuse_parcel(&mut self, number: u64, parcel: &Parcel) {
-        let (form, bytes, place) = (parcel.form(), parcel.bytes(), parcel.place);
-        self.refuse(format!("parcel {number} ({form:?}) is about {bytes} bytes at {place:#x}"));
+    pub(super) fn refuse_descriptor(&mut self, number: u64, descriptor: &Descriptor) {
+        let (form, bytes, place) = (descriptor.form(), descriptor.bytes(), descriptor.place);
+        self.refuse(format!("descriptor {number} ({form:?}) is about {bytes} bytes at {place:#x}"));
     }
 
-    /// Whether a parcel from the peer is valid.
+    /// Whether a descriptor from the peer is valid.
     #[inline]
-    pub(super) fn is_sound(&self, parcel: &Parcel) -> bool {
-        let bytes = parcel.bytes();
-        let fits = |bytes| lies_within(parcel.place, bytes, self.segment.mapped());
-        match parcel.form() {
-            ParcelForm::Inline => bytes <= INLINE && self.may_send(parcel),
-            ParcelForm::Segment => fits(bytes) && self.may_send(parcel),
-            ParcelForm::Flow => bytes >= LONG && fits(PART) && self.may_send(parcel),
-            ParcelForm::Cma => lies_within(parcel.place, bytes, usize::MAX) && self.may_send(parcel),
-            ParcelForm::Part => fits(bytes) && self.incoming.expects_part(parcel.tag, bytes),
-            ParcelForm::Release => parcel.place < self.out.next,
-            ParcelForm::Unknown => false,
+    pub(super) fn is_sound(&self, descriptor: &Descriptor) -> bool {
+        let bytes = descriptor.bytes();
+        let fits = |bytes| lies_within(descriptor.place, bytes, self.segment.mapped());
+        match descriptor.form() {
+            DescriptorForm::Inline => bytes <= INLINE && self.may_send(descriptor),
+            DescriptorForm::Segment => fits(bytes) && self.may_send(descriptor),
+            DescriptorForm::Flow => bytes >= LONG && fits(PART) && self.may_send(descriptor),
+            DescriptorForm::Cma => {
+                lies_within(descriptor.place, bytes, usize::MAX) && self.may_send(descriptor)
+            }
+            DescriptorForm::Part => fits(bytes) && self.incoming.expects_part(descriptor.tag, bytes),
+            DescriptorForm::Release => descriptor.place < self.out.next,
+            DescriptorForm::Unknown => false,
         }
     }
 
-    /// Maps the memory that a parcel names, if it is in the peer's segment and not mapped yet. Returns whether the
-    /// parcel is valid then.
+    /// Maps the memory that a descriptor names, if it is in the peer's segment and not mapped yet. Returns whether the
+    /// descriptor is valid then.
     #[cold]
-    pub(super) fn reach(&mut self, parcel: &Parcel) -> bool {
-        let bytes = match parcel.form() {
-            ParcelForm::Segment | ParcelForm::Part => parcel.bytes(),
-            ParcelForm::Flow => PART,
+    pub(super) fn reach(&mut self, descriptor: &Descriptor) -> bool {
+        let bytes = match descriptor.form() {
+            DescriptorForm::Segment | DescriptorForm::Part => descriptor.bytes(),
+            DescriptorForm::Flow => PART,
             _ => return false,
         };
         let is_new = |end: &usize| *end > self.segment.mapped() && *end <= self.segment.len();
-        let Some(end) = (parcel.place as usize).checked_add(bytes).filter(is_new) else { return false };
+        let Some(end) = (descriptor.place as usize).checked_add(bytes).filter(is_new) else { return false };
         match self.segment.wider(end) {
             Ok(wider) => self.segment = Arc::new(wider),
             Err(reason) => {
                 self.flaw.get_or_insert_with(|| unreadable(&reason));
             }
         }
-        self.is_sound(parcel)
+        self.is_sound(descriptor)
     }
 
     /// Whether a message of the peer can have this tag.
     #[inline]
-    fn may_send(&self, parcel: &Parcel) -> bool {
-        let tag = Tag::unpack(parcel.tag);
+    fn may_send(&self, descriptor: &Descriptor) -> bool {
+        let tag = Tag::unpack(descriptor.tag);
         let may_notify = || {
-            matches!(parcel.form(), ParcelForm::Inline | ParcelForm::Segment)
-                && parcel.bytes() <= MAX_NOTICE_BYTES
+            matches!(descriptor.form(), DescriptorForm::Inline | DescriptorForm::Segment)
+                && descriptor.bytes() <= MAX_NOTICE_BYTES
         };
         tag.source == self.rank && (tag.kind != MessageKind::Control || may_notify())
     }
 
-    /// The number up to which the peer has released all parcels from `rank`.
+    /// The number up to which the peer has released all descriptors from `rank`.
     #[inline]
     pub(super) fn released(&mut self, rank: Rank) -> u64 {
         let released = self.counters(rank).released();
         if released <= self.out.next {
             return released;
         }
-        self.refuse(format!("{released} parcels are released, of {}", self.out.next));
+        self.refuse(format!("{released} descriptors are released, of {}", self.out.next));
         0
     }
 
@@ -316,11 +319,11 @@ impl LocalPeer {
 }
 
 impl LocalPeer {
-    /// The next parcel for `rank`, of `size` ranks, if it is there. If the last look was in vain, also measures how
+    /// The next descriptor for `rank`, of `size` ranks, if it is there. If the last look was in vain, also measures how
     /// long this one takes and returns whether the measured distance has to be told to the peer. Separate from the
     /// path of short messages, which it would slow down.
     #[cold]
-    pub(super) fn next_parcel(&mut self, rank: Rank, size: usize) -> Option<(Parcel, bool)> {
+    pub(super) fn next_descriptor(&mut self, rank: Rank, size: usize) -> Option<(Descriptor, bool)> {
         let number = self.incoming.next;
         let channel = self.channel(rank, size);
         let missed = self.incoming.missed.get() == Some(number);
@@ -329,11 +332,11 @@ impl LocalPeer {
             std::hint::black_box(channel.has(number.wrapping_sub(1)));
             Instant::now()
         });
-        let Some(parcel) = channel.get(number) else {
+        let Some(descriptor) = channel.get(number) else {
             self.incoming.missed.set(Some(number));
             return None;
         };
-        Some((parcel, start.is_some_and(|start| self.gauge.found(start))))
+        Some((descriptor, start.is_some_and(|start| self.cache_probe.found(start))))
     }
 
     /// Whether the channel from the rank of `home` to this peer has a free slot.
@@ -344,38 +347,44 @@ impl LocalPeer {
         }
         let taken = self.counters(home.rank).taken();
         if !(self.out.taken..=self.out.next).contains(&taken) {
-            self.refuse(format!("{taken} parcels are taken, of {}", self.out.next));
+            self.refuse(format!("{taken} descriptors are taken, of {}", self.out.next));
             return false;
         }
         self.out.taken = taken;
         self.out.next - self.out.taken < SLOTS as u64
     }
 
-    /// The message of a valid parcel. Content within the parcel is moved to one of `cells`, or to a new cell.
-    pub(super) fn open(&self, number: u64, parcel: &Parcel, cells: &mut Vec<Region>) -> TakenParcel {
-        let bytes = parcel.bytes();
-        let (came, region) = match parcel.form() {
-            ParcelForm::Inline => {
+    /// The message of a valid descriptor. Content within the descriptor is moved to one of `cells`, or to a new cell.
+    pub(super) fn open(
+        &self,
+        number: u64,
+        descriptor: &Descriptor,
+        cells: &mut Vec<Region>,
+    ) -> TakenDescriptor {
+        let bytes = descriptor.bytes();
+        let (came, region) = match descriptor.form() {
+            DescriptorForm::Inline => {
                 let cell = cells.pop().unwrap_or_else(|| Region::zeroed(INLINE));
                 // SAFETY: nobody else has the cell, which is of this length.
-                unsafe { cell.as_ptr().cast::<[u64; INLINE / 8]>().write(parcel.inline) };
+                unsafe { cell.as_ptr().cast::<[u64; INLINE / 8]>().write(descriptor.inline) };
                 (ArrivedPart::Whole, cell.shrink(bytes))
             }
-            ParcelForm::Cma => (ArrivedPart::Address(parcel.place), Region::nothing()),
+            DescriptorForm::Cma => (ArrivedPart::Address(descriptor.place), Region::nothing()),
             form => {
-                let offset = parcel.place as usize;
-                let there = if form == ParcelForm::Flow { PART } else { bytes };
-                // SAFETY: within the mapping, as the parcel is valid. The region keeps the segment; nobody in this
+                let offset = descriptor.place as usize;
+                let there = if form == DescriptorForm::Flow { PART } else { bytes };
+                // SAFETY: within the mapping, as the descriptor is valid. The region keeps the segment; nobody in this
                 // process writes to it.
                 let region = unsafe { Region::foreign(self.segment.at(offset), there, self.segment.clone()) };
-                let came = if form == ParcelForm::Flow { ArrivedPart::FirstPart } else { ArrivedPart::Whole };
+                let came =
+                    if form == DescriptorForm::Flow { ArrivedPart::FirstPart } else { ArrivedPart::Whole };
                 (came, region)
             }
         };
-        let inline = parcel.form() == ParcelForm::Inline;
+        let inline = descriptor.form() == DescriptorForm::Inline;
         let returns = if inline { Returns::ToTransport } else { Returns::ToSender(number) };
         let arrived = Arrived { region, peer: self.rank, returns };
-        TakenParcel { tag: parcel.tag, bytes, came, arrived }
+        TakenDescriptor { tag: descriptor.tag, bytes, came, arrived }
     }
 }
 

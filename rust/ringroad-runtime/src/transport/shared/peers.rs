@@ -129,7 +129,7 @@ impl LocalPeers {
         self.active.iter().map(|rank| self.get(*rank))
     }
 
-    /// Whether parcels wait for slots.
+    /// Whether descriptors wait for slots.
     pub(super) fn wait_for_slots(&self) -> bool {
         self.iter_active().any(|peer| !peer.out.queue.is_empty())
     }

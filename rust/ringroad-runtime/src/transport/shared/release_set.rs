@@ -1,18 +1,18 @@
-//! Which parcels have been released, in any order.
+//! Which descriptors have been released, in any order.
 
 use std::collections::BTreeMap;
 
 /// Stores the numbers as ranges: their memory depends on the gaps, not on how many numbers there are.
 #[derive(Default)]
 pub(super) struct Released {
-    /// All parcels before this number have been released.
+    /// All descriptors before this number have been released.
     before: u64,
-    /// Ranges of later parcels: their ends by their beginnings. No two of them touch.
+    /// Ranges of later descriptors: their ends by their beginnings. No two of them touch.
     later: BTreeMap<u64, u64>,
 }
 
 impl Released {
-    /// All parcels before this number have been released.
+    /// All descriptors before this number have been released.
     pub fn before(&self) -> u64 {
         self.before
     }

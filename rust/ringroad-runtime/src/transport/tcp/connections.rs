@@ -11,10 +11,10 @@ use ringroad_core::Rank;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::Timespec;
 
-use super::desk::Who;
 use super::door::Admitted;
 use super::handshake::Hello;
 use super::link::{ConnectAttempts, TcpLink};
+use super::matching_state::Who;
 use super::reader::ReadOutcome;
 use super::writer::FrameWriter;
 use super::{
@@ -42,7 +42,7 @@ impl TcpTransport {
             let ranks = self.addresses.len();
             return Err(error(format!("rank {peer} has no address, of {ranks} ranks")));
         }
-        match &self.desk.peers[peer].failed {
+        match &self.matching_state.peers[peer].failed {
             None => Ok(()),
             Some(reason) => Err(error(format!("rank {peer} has failed: {reason}"))),
         }
@@ -56,7 +56,7 @@ impl TcpTransport {
     /// The number of a connection to `peer`, which is made if necessary.
     #[inline]
     pub(super) fn link(&mut self, peer: Rank, device: usize, stream: usize) -> Result<usize, TransportError> {
-        match self.desk.peers[peer].links[self.place(device, stream)] {
+        match self.matching_state.peers[peer].links[self.place(device, stream)] {
             Some(link) => Ok(link),
             None => self.call(Who { link: self.links.len(), peer, device, stream }),
         }
@@ -67,7 +67,7 @@ impl TcpTransport {
         let link = self.dial(who, ConnectAttempts::default())?;
         self.links.push(Some(link));
         let place = self.place(who.device, who.stream);
-        self.desk.peers[who.peer].links[place] = Some(who.link);
+        self.matching_state.peers[who.peer].links[place] = Some(who.link);
         Ok(who.link)
     }
 
@@ -172,14 +172,14 @@ impl TcpTransport {
     fn take_call(&mut self, admitted: Admitted) -> bool {
         let Hello { from: peer, device, stream, .. } = admitted.hello;
         let place = self.place(device, stream);
-        if self.desk.peers[peer].failed.is_some() {
+        if self.matching_state.peers[peer].failed.is_some() {
             return false;
         }
-        let known = self.desk.peers[peer].links[place];
+        let known = self.matching_state.peers[peer].links[place];
         let number = known.unwrap_or(self.links.len());
         if known.is_none() {
             self.links.push(None);
-            self.desk.peers[peer].links[place] = Some(number);
+            self.matching_state.peers[peer].links[place] = Some(number);
         }
         let who = Who { link: number, peer, device, stream };
         match &mut self.links[number] {
@@ -232,13 +232,15 @@ impl TcpTransport {
         let is_other = flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP);
         let mut outcome = Ok(ReadOutcome::Open(false));
         if !was_open || is_other {
-            outcome = link.attend(&self.key, hello, &mut self.desk, &mut self.scratch);
+            outcome = link.attend(&self.key, hello, &mut self.matching_state, &mut self.scratch);
         }
         let goodbye = link.reader().and_then(|reader| reader.goodbye.take());
         let is_new = link.is_open() && !was_open;
         let has_answers = !link.writer.is_blocked && !link.writer.is_empty();
         let written = match outcome {
-            Ok(ReadOutcome::Open(_)) if can_write || is_new || has_answers => link.write(&mut self.desk),
+            Ok(ReadOutcome::Open(_)) if can_write || is_new || has_answers => {
+                link.write(&mut self.matching_state)
+            }
             _ => Ok(false),
         };
         if let Some(aborted) = goodbye {
@@ -269,7 +271,7 @@ impl TcpTransport {
     /// Writes to connections for which there is something new.
     pub(super) fn write_touched(&mut self) -> bool {
         let mut happened = false;
-        while let Some(number) = self.desk.touched.pop() {
+        while let Some(number) = self.matching_state.touched.pop() {
             happened |= self.write(number);
         }
         happened
@@ -280,7 +282,7 @@ impl TcpTransport {
         if link.writer.is_blocked {
             return false;
         }
-        match link.write(&mut self.desk) {
+        match link.write(&mut self.matching_state) {
             Ok(written) => {
                 self.keep(number);
                 written
@@ -294,7 +296,7 @@ impl TcpTransport {
         let Some(link) = self.links[number].take() else { return false };
         let (who, reason) = (link.who, format!("{} {how}", link.name()));
         let mut lack = None;
-        if self.desk.peers[who.peer].failed.is_none() && !link.is_open() {
+        if self.matching_state.peers[who.peer].failed.is_none() && !link.is_open() {
             match self.replace(link) {
                 Ok(()) => return true,
                 // It goes on by fewer connections. This one is not tried again.
@@ -303,13 +305,14 @@ impl TcpTransport {
             }
         }
         let place = self.place(who.device, who.stream);
-        self.desk.peers[who.peer].links[place] = None;
+        self.matching_state.peers[who.peer].links[place] = None;
         if let Some(reason) = lack {
-            self.desk.events.push(Event::Lacks { peer: who.peer, what: Lack::Connection, reason });
+            self.matching_state.events.push(Event::Lacks { peer: who.peer, what: Lack::Connection, reason });
             return true;
         }
         // What the peer has sent before, and its goodbye, may not have been read yet.
-        let others: Vec<usize> = self.desk.peers[who.peer].links.iter().flatten().copied().collect();
+        let others: Vec<usize> =
+            self.matching_state.peers[who.peer].links.iter().flatten().copied().collect();
         for other in others {
             if self.links[other].as_ref().is_some_and(TcpLink::is_open) {
                 self.attend(other, EventFlags::IN);
@@ -336,28 +339,28 @@ impl TcpTransport {
 
     fn note_goodbye(&mut self, peer: Rank, aborted: bool) {
         let reason = if aborted { ABORTED } else { CLOSED };
-        let is_known = self.desk.peers[peer].failed.is_some();
+        let is_known = self.matching_state.peers[peer].failed.is_some();
         self.fail(peer, reason);
         // A goodbye says more than a connection that broke.
         if is_known && !aborted {
-            self.desk.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
+            self.matching_state.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
         }
     }
 
     /// Notes that a peer is lost, and lets it see that. What it has sent before is still read.
     fn fail(&mut self, peer: Rank, reason: &str) {
-        if self.desk.peers[peer].failed.is_some() {
+        if self.matching_state.peers[peer].failed.is_some() {
             return;
         }
-        self.desk.peers[peer].failed = Some(reason.to_owned());
-        self.desk.forget(peer);
-        for number in self.desk.peers[peer].links.iter().flatten() {
+        self.matching_state.peers[peer].failed = Some(reason.to_owned());
+        self.matching_state.forget(peer);
+        for number in self.matching_state.peers[peer].links.iter().flatten() {
             match &mut self.links[*number] {
                 Some(link) if link.is_open() => link.hang_up(),
                 other => *other = None,
             }
         }
-        self.desk.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
+        self.matching_state.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
     }
 
     /// Notices calls that nobody answers, hosts that are silent, and pairs of ranks that need more connections.

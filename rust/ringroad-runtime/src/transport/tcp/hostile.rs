@@ -7,9 +7,9 @@
 
 use std::sync::OnceLock;
 
-use super::desk::{ArrivalLimits, Desk, Taken, Who, COST};
 use super::frame::{check, Frame, HEADER};
 use super::handshake::Session;
+use super::matching_state::{ArrivalLimits, MatchingState, Taken, Who, COST};
 use super::reader::Reader;
 use crate::transport::buffer::Region;
 use crate::transport::{Event, MessageKind, Tag};
@@ -37,12 +37,12 @@ pub(crate) fn hear_anything(bytes: &[u8]) -> Result<(), String> {
     static SOURCE: OnceLock<Region> = OnceLock::new();
     let source = SOURCE.get_or_init(|| Region::zeroed(300 << 10));
     let session = Session { check: KEY, cipher: None, sent: 0, received: 0 };
-    let mut desk = Desk::with_limits(LIMITS, 3, 1, 2);
+    let mut matching_state = MatchingState::with_limits(LIMITS, 3, 1, 2);
     // The memory of receives that have not ended, by request.
     let (mut running, mut ended) = (Vec::new(), Vec::new());
     for bytes in [source.len(), source.len(), source.len(), 10] {
         let request = running.len() as u64;
-        desk.header(1, tag(0, request as u32).pack(), &source.part(0..bytes), request);
+        matching_state.header(1, tag(0, request as u32).pack(), &source.part(0..bytes), request);
         running.push(Some(Region::nothing()));
     }
     let mut streams = [0, 1].map(|link| {
@@ -58,8 +58,8 @@ pub(crate) fn hear_anything(bytes: &[u8]) -> Result<(), String> {
             let target = Region::zeroed(LONG.min(word(16) as usize));
             let request = running.len() as u64;
             running.push(Some(target.clone()));
-            match desk.receive(0, Tag { source: 1, ..Tag::unpack(word(8)) }, target, request) {
-                Taken::Whole => desk.events.push(Event::Completed { request, result: Ok(()) }),
+            match matching_state.receive(0, Tag { source: 1, ..Tag::unpack(word(8)) }, target, request) {
+                Taken::Whole => matching_state.events.push(Event::Completed { request, result: Ok(()) }),
                 Taken::Redirect(at, place) => streams[at].reader.redirect(place),
                 Taken::Wait | Taken::Answer(..) => {}
             }
@@ -70,17 +70,18 @@ pub(crate) fn hear_anything(bytes: &[u8]) -> Result<(), String> {
             let now = body.saturating_sub(kept.into());
             let stream = &mut streams[usize::from(link % 2)];
             let parts = [&vec![9; stream.owed][..], &header, &after[..now]];
-            result = parts.iter().try_for_each(|part| stream.reader.feed(part, stream.who, &mut desk));
+            result =
+                parts.iter().try_for_each(|part| stream.reader.feed(part, stream.who, &mut matching_state));
             if result.is_err() {
                 break;
             }
             (stream.owed, rest) = (body - now, &after[body..]);
-            while let Some((_, part, send)) = desk.next_part(stream.who) {
-                desk.part_left(1, send, part.len());
+            while let Some((_, part, send)) = matching_state.next_part(stream.who) {
+                matching_state.part_left(1, send, part.len());
             }
-            let _ = desk.grant(stream.who);
+            let _ = matching_state.grant(stream.who);
         }
-        for event in desk.events.drain(..) {
+        for event in matching_state.events.drain(..) {
             if let Event::Completed { request, .. } = event {
                 let target: Region = running[request as usize].take().expect("a request ends once");
                 // SAFETY: nobody may write it any more, as is checked below.
@@ -146,24 +147,24 @@ pub(crate) fn conversations() -> Vec<Vec<u8>> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::desk::{Consequence, Sink};
+    use super::super::matching_state::{Consequence, Sink};
     use super::*;
     use crate::transport::Lack;
 
-    fn announces(desk: &mut Desk, message: u32) -> Result<(), String> {
+    fn announces(matching_state: &mut MatchingState, message: u32) -> Result<(), String> {
         let who = Who { link: 0, peer: 1, device: 0, stream: 0 };
         let frame = Frame::Announce { tag: tag(1, message).pack(), bytes: LONG, send: message };
-        desk.heard(who, frame).map(drop)
+        matching_state.heard(who, frame).map(drop)
     }
 
     #[test]
     fn announcements_are_bounded() {
-        let mut desk = Desk::with_limits(LIMITS, 2, 1, 1);
+        let mut matching_state = MatchingState::with_limits(LIMITS, 2, 1, 1);
         let most = LIMITS.announced as u32;
-        (0..most).for_each(|message| announces(&mut desk, message).unwrap());
-        let _ = desk.receive(0, tag(1, 1), Region::zeroed(LONG), 0);
-        announces(&mut desk, most).unwrap();
-        let error = announces(&mut desk, most + 1).unwrap_err();
+        (0..most).for_each(|message| announces(&mut matching_state, message).unwrap());
+        let _ = matching_state.receive(0, tag(1, 1), Region::zeroed(LONG), 0);
+        announces(&mut matching_state, most).unwrap();
+        let error = announces(&mut matching_state, most + 1).unwrap_err();
         assert!(error.contains("announced more than 4 messages"), "{error}");
     }
 
@@ -171,12 +172,12 @@ mod tests {
     #[test]
     fn memory_for_messages_may_be_lacking() {
         let limits = ArrivalLimits { eager: 1 << 60, window: 1 << 61, announced: 4 };
-        let mut desk = Desk::with_limits(limits, 2, 1, 1);
+        let mut matching_state = MatchingState::with_limits(limits, 2, 1, 1);
         let who = Who { link: 0, peer: 1, device: 0, stream: 0 };
         let frame = Frame::Eager { tag: tag(1, 0).pack(), bytes: 1 << 60 };
-        assert!(matches!(desk.heard(who, frame), Ok(Consequence::Body(Sink::Nowhere))));
+        assert!(matches!(matching_state.heard(who, frame), Ok(Consequence::Body(Sink::Nowhere))));
         let reason = format!("no memory for {} bytes", 1u64 << 60);
-        assert_eq!(desk.events, [Event::Lacks { peer: 1, what: Lack::Memory, reason }]);
+        assert_eq!(matching_state.events, [Event::Lacks { peer: 1, what: Lack::Memory, reason }]);
     }
 
     proptest! {

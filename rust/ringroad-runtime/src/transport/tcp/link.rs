@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::EventFlags;
 use rustix::net::getsockname;
 
-use super::desk::{Desk, Who};
 use super::door::{write_whole, Admitted, PartialMessage};
 use super::frame::Frame;
 use super::handshake::{Caller, GroupKey, Hello, SECOND};
+use super::matching_state::{MatchingState, Who};
 use super::places::device_of;
 use super::reader::{ReadOutcome, Reader};
 use super::socket;
@@ -148,7 +148,7 @@ impl TcpLink {
         &mut self,
         key: &GroupKey,
         hello: Hello,
-        desk: &mut Desk,
+        matching_state: &mut MatchingState,
         scratch: &mut [u8],
     ) -> Result<ReadOutcome, String> {
         match &mut self.stage {
@@ -182,7 +182,7 @@ impl TcpLink {
                 Ok(ReadOutcome::Open(true))
             }
             LinkStage::Open(reader) => {
-                let outcome = reader.read(&self.socket, self.who, desk, scratch)?;
+                let outcome = reader.read(&self.socket, self.who, matching_state, scratch)?;
                 if outcome == ReadOutcome::Open(true) {
                     self.rival = None;
                 }
@@ -195,11 +195,11 @@ impl TcpLink {
     }
 
     /// Writes what can be written. Returns whether that was anything.
-    pub fn write(&mut self, desk: &mut Desk) -> Result<bool, String> {
+    pub fn write(&mut self, matching_state: &mut MatchingState) -> Result<bool, String> {
         if !self.is_open() {
             return Ok(false);
         }
-        self.writer.write(&self.socket, self.who, desk).map_err(|error| error.to_string())
+        self.writer.write(&self.socket, self.who, matching_state).map_err(|error| error.to_string())
     }
 
     /// What the kernel has to tell of this connection.

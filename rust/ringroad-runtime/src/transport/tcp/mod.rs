@@ -5,7 +5,7 @@
 //!
 //! **Messages.** A short message leaves with its header (eager). A longer one is announced; its bytes leave in parts once the receiver
 //! has accepted it, and are read straight into the receiver's memory. So are those of an eager message whose receive has
-//! been posted. What comes before it is wanted is bounded (`desk`). All bytes leave from the memory of the sender.
+//! been posted. What comes before it is wanted is bounded (`matching_state`). All bytes leave from the memory of the sender.
 //!
 //! **Progress** is made by the thread that calls: one look at the kernel's list of what is ready (epoll), then reading and
 //! writing, with a limit for each connection, so that none keeps others waiting.
@@ -19,13 +19,13 @@
 
 mod accounts;
 mod connections;
-mod desk;
 mod door;
 mod frame;
 pub(crate) mod handshake;
 #[cfg(any(test, fuzzing))]
 mod hostile;
 mod link;
+mod matching_state;
 mod places;
 mod reader;
 pub(crate) mod seal;
@@ -48,11 +48,11 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank, Topology};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use self::desk::{Desk, Taken};
 use self::door::Guests;
 use self::frame::Frame;
 use self::handshake::GroupKey;
 use self::link::TcpLink;
+use self::matching_state::{MatchingState, Taken};
 use self::places::TcpDevice;
 use self::reader::SCRATCH;
 use super::events::EventWait;
@@ -121,7 +121,7 @@ pub struct TcpTransport {
     /// By number; numbers are not used again.
     links: Vec<Option<TcpLink>>,
     guests: Guests,
-    desk: Desk,
+    matching_state: MatchingState,
     waiter: Arc<EventWait>,
     scratch: Box<[u8]>,
     looked: Option<Instant>,
@@ -173,7 +173,7 @@ impl TcpTransport {
         let waiter = Arc::new(EventWait::new(events).map_err(error)?);
         Ok(TcpTransport {
             rank,
-            desk: Desk::new(size, devices.len(), MOST_STREAMS),
+            matching_state: MatchingState::new(size, devices.len(), MOST_STREAMS),
             key: GroupKey::new(settings.secret.as_deref(), []),
             settings,
             _watched: ForkGuard::new(poll.as_raw_fd(), false),
@@ -200,9 +200,9 @@ impl TcpTransport {
     /// Takes the event that says that this request is complete, if it has been the last to be noted.
     fn completed(&mut self, request: RequestId) -> Posted {
         let done = Event::Completed { request, result: Ok(()) };
-        match self.desk.events.last() {
+        match self.matching_state.events.last() {
             Some(last) if *last == done => {
-                self.desk.events.pop();
+                self.matching_state.events.pop();
                 Posted::Complete
             }
             _ => Posted::Pending,
@@ -228,7 +228,7 @@ impl Carrier for TcpTransport {
         published: Vec<Vec<Vec<u8>>>,
         topology: &Topology,
     ) -> Result<(), TransportError> {
-        let (ranks, devices) = (self.desk.peers.len(), self.devices.len());
+        let (ranks, devices) = (self.matching_state.peers.len(), self.devices.len());
         assert_eq!(published.len(), ranks, "the addresses of each rank");
         let read = |(rank, all): (Rank, &Vec<Vec<u8>>)| {
             let all: Result<Vec<_>, _> = all.iter().map(|text| places::read(text)).collect();
@@ -294,7 +294,7 @@ impl Transport for TcpTransport {
     ) -> Result<Posted, TransportError> {
         self.check(peer)?;
         let number = self.link(peer, self.device(port), 0)?;
-        let frame = self.desk.header(peer, tag.pack(), &source, request);
+        let frame = self.matching_state.header(peer, tag.pack(), &source, request);
         let body = if matches!(frame, Frame::Eager { .. }) { source } else { Region::nothing() };
         let Some(link) = &mut self.links[number] else {
             return Err(self.cannot_connect(peer, "the connection broke"));
@@ -314,11 +314,14 @@ impl Transport for TcpTransport {
         let device = if self.is_closed { 0 } else { self.wiring.remote_end(self.device(port)) };
         if let Err(failed) = self.check(tag.source) {
             // Messages that the peer sent before it failed may have come.
-            if self.is_closed || tag.source >= self.addresses.len() || !self.desk.has_come(device, tag) {
+            if self.is_closed
+                || tag.source >= self.addresses.len()
+                || !self.matching_state.has_come(device, tag)
+            {
                 return Err(failed);
             }
         }
-        match self.desk.receive(device, tag, target, request) {
+        match self.matching_state.receive(device, tag, target, request) {
             Taken::Whole => return Ok(Posted::Complete),
             Taken::Wait => return Ok(Posted::Pending),
             Taken::Redirect(number, place) => {
@@ -342,7 +345,7 @@ impl Transport for TcpTransport {
         if self.check(peer).is_err() {
             return;
         }
-        let made = self.desk.peers[peer].links.iter().flatten().next().copied();
+        let made = self.matching_state.peers[peer].links.iter().flatten().next().copied();
         let Some(number) = made.or_else(|| self.link(peer, 0, 0).ok()) else { return };
         if let Some(link) = &mut self.links[number] {
             link.writer.answer(Frame::Notice { bytes: payload.len() }, Region::of_slice(payload));
@@ -359,9 +362,9 @@ impl Transport for TcpTransport {
     }
 
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
-        let happened = self.poll_sockets() | !self.desk.events.is_empty();
+        let happened = self.poll_sockets() | !self.matching_state.events.is_empty();
         self.moved |= happened;
-        events.append(&mut self.desk.events);
+        events.append(&mut self.matching_state.events);
         happened
     }
 
@@ -374,11 +377,11 @@ impl Transport for TcpTransport {
     }
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        self.desk.of_call(Tag::of_collective(source, sequence))
+        self.matching_state.of_call(Tag::of_collective(source, sequence))
     }
 
     fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
-        self.desk.first_of(subject)
+        self.matching_state.first_of(subject)
     }
 
     fn connections(&self) -> Vec<CountedConnection> {
@@ -387,14 +390,16 @@ impl Transport for TcpTransport {
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         // Devices do not tell when a message came: take the message of the earliest call.
-        self.desk.oldest().reduce(|a, b| if super::is_earlier(b.sequence, a.sequence) { b } else { a })
+        self.matching_state
+            .oldest()
+            .reduce(|a, b| if super::is_earlier(b.sequence, a.sequence) { b } else { a })
     }
 
     fn arm(&mut self) -> bool {
         if std::mem::take(&mut self.moved) {
             self.waiter.note_progress();
         }
-        self.desk.events.is_empty()
+        self.matching_state.events.is_empty()
     }
 
     fn waiter(&self) -> Arc<dyn Wait> {

@@ -4,9 +4,9 @@ use std::os::fd::OwnedFd;
 
 use libc::iovec;
 
-use super::desk::{Consequence, Desk, Sink, Who};
 use super::frame::{Frame, HEADER};
 use super::handshake::Session;
+use super::matching_state::{Consequence, MatchingState, Sink, Who};
 use super::seal::Opener;
 use super::socket;
 
@@ -67,17 +67,17 @@ impl Reader {
         &mut self,
         socket: &OwnedFd,
         who: Who,
-        desk: &mut Desk,
+        matching_state: &mut MatchingState,
         scratch: &mut [u8],
     ) -> Result<ReadOutcome, String> {
         let mut read = 0;
         loop {
             let (room, count) = match self.opener.take() {
-                None => self.read_plain(socket, who, desk, scratch)?,
+                None => self.read_plain(socket, who, matching_state, scratch)?,
                 Some(mut opener) => {
                     let count = opener.read(socket).map_err(|error| error.to_string())?;
                     let room = if opener.is_full() { 0 } else { usize::MAX };
-                    opener.open(|bytes| self.feed(bytes, who, desk))?;
+                    opener.open(|bytes| self.feed(bytes, who, matching_state))?;
                     self.opener = Some(opener);
                     (room, count)
                 }
@@ -99,7 +99,7 @@ impl Reader {
         &mut self,
         socket: &OwnedFd,
         who: Who,
-        desk: &mut Desk,
+        matching_state: &mut MatchingState,
         scratch: &mut [u8],
     ) -> Result<(usize, Option<usize>), String> {
         let (start, known) = self.rest_of_body();
@@ -114,9 +114,9 @@ impl Reader {
         if let Some(count) = count {
             let direct = count.min(known);
             if direct > 0 {
-                self.grow(direct, who, desk);
+                self.grow(direct, who, matching_state);
             }
-            self.feed(&scratch[..count - direct], who, desk)?;
+            self.feed(&scratch[..count - direct], who, matching_state)?;
         }
         Ok((known + scratch.len(), count))
     }
@@ -131,18 +131,23 @@ impl Reader {
     }
 
     /// Notes that further bytes of the body are where they belong.
-    fn grow(&mut self, bytes: usize, who: Who, desk: &mut Desk) {
+    fn grow(&mut self, bytes: usize, who: Who, matching_state: &mut MatchingState) {
         let Some(body) = &mut self.body else { return };
         body.came += bytes;
         if body.came == body.bytes {
             if let Some(body) = self.body.take() {
-                desk.came(who, body.place);
+                matching_state.came(who, body.place);
             }
         }
     }
 
     /// Takes bytes that were read elsewhere.
-    pub fn feed(&mut self, mut bytes: &[u8], who: Who, desk: &mut Desk) -> Result<(), String> {
+    pub fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        who: Who,
+        matching_state: &mut MatchingState,
+    ) -> Result<(), String> {
         while !bytes.is_empty() {
             let count = match &self.body {
                 Some(body) => {
@@ -151,7 +156,7 @@ impl Reader {
                         // SAFETY: as in `read_plain`; no more bytes than the rest of the body has.
                         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, count) };
                     }
-                    self.grow(count, who, desk);
+                    self.grow(count, who, matching_state);
                     count
                 }
                 None => {
@@ -160,7 +165,7 @@ impl Reader {
                     self.came += count;
                     if self.came == HEADER {
                         self.came = 0;
-                        self.handle_frame(who, desk)?;
+                        self.handle_frame(who, matching_state)?;
                     }
                     count
                 }
@@ -170,11 +175,11 @@ impl Reader {
         Ok(())
     }
 
-    fn handle_frame(&mut self, who: Who, desk: &mut Desk) -> Result<(), String> {
+    fn handle_frame(&mut self, who: Who, matching_state: &mut MatchingState) -> Result<(), String> {
         let frame = Frame::read(&self.header, self.check);
         let frame = frame.ok_or("it has sent an invalid header")?;
-        match desk.heard(who, frame)? {
-            Consequence::Body(place) if frame.body() == 0 => desk.came(who, place),
+        match matching_state.heard(who, frame)? {
+            Consequence::Body(place) if frame.body() == 0 => matching_state.came(who, place),
             Consequence::Body(place) => self.body = Some(MessageBody { place, bytes: frame.body(), came: 0 }),
             Consequence::Answer(frame) => self.answers.push(frame),
             Consequence::Opens => self.is_welcome = true,

@@ -20,9 +20,10 @@ impl TcpTransport {
             return;
         }
         self.drive(deadline, |this| {
-            let peers = 0..this.desk.peers.len();
-            let is_sending =
-                |peer: usize| this.desk.peers[peer].failed.is_none() && this.desk.is_sending(peer);
+            let peers = 0..this.matching_state.peers.len();
+            let is_sending = |peer: usize| {
+                this.matching_state.peers[peer].failed.is_none() && this.matching_state.is_sending(peer)
+            };
             !peers.into_iter().any(is_sending)
                 && this.links.iter().flatten().all(|link| link.writer.is_empty())
         });
@@ -39,8 +40,8 @@ impl TcpTransport {
         if self.is_closed {
             return;
         }
-        for peer in 0..self.desk.peers.len() {
-            self.desk.forget(peer);
+        for peer in 0..self.matching_state.peers.len() {
+            self.matching_state.forget(peer);
         }
         self.links.iter_mut().flatten().for_each(|link| link.writer.forget_messages());
         self.say_goodbye(true);
@@ -64,7 +65,7 @@ impl TcpTransport {
         loop {
             let happened = self.poll_sockets();
             self.look_at_all();
-            self.desk.events.clear();
+            self.matching_state.events.clear();
             let now = Instant::now();
             if is_done(self) || now >= deadline {
                 return;
@@ -84,7 +85,7 @@ impl TcpTransport {
         }
         drop(all);
         self.guests = Default::default();
-        self.desk = super::Desk::new(0, 1, 1);
+        self.matching_state = super::MatchingState::new(0, 1, 1);
         self.devices.clear();
     }
 }

@@ -10,9 +10,9 @@ use std::os::fd::OwnedFd;
 
 use libc::iovec;
 
-use super::desk::{Desk, Who};
 use super::frame::{Frame, HEADER};
 use super::handshake::Session;
+use super::matching_state::{MatchingState, Who};
 use super::seal::Sealer;
 use super::socket;
 use crate::transport::buffer::Region;
@@ -100,13 +100,18 @@ impl FrameWriter {
     }
 
     /// Writes what the kernel takes. Returns whether that was anything.
-    pub fn write(&mut self, socket: &OwnedFd, who: Who, desk: &mut Desk) -> io::Result<bool> {
+    pub fn write(
+        &mut self,
+        socket: &OwnedFd,
+        who: Who,
+        matching_state: &mut MatchingState,
+    ) -> io::Result<bool> {
         let mut written = 0;
         self.is_blocked = false;
         loop {
             let (tried, taken) = match self.sealer.is_some() {
-                false => self.write_plain(socket, who, desk)?,
-                true => self.write_sealed(socket, who, desk)?,
+                false => self.write_plain(socket, who, matching_state)?,
+                true => self.write_sealed(socket, who, matching_state)?,
             };
             if tried == 0 {
                 return Ok(written > 0);
@@ -120,8 +125,13 @@ impl FrameWriter {
     }
 
     /// Returns how many bytes it has tried to write, and how many the kernel has taken.
-    fn write_plain(&mut self, socket: &OwnedFd, who: Who, desk: &mut Desk) -> io::Result<(usize, usize)> {
-        self.fill(who, desk);
+    fn write_plain(
+        &mut self,
+        socket: &OwnedFd,
+        who: Who,
+        matching_state: &mut MatchingState,
+    ) -> io::Result<(usize, usize)> {
+        self.fill(who, matching_state);
         let mut parts = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 2 * HEADERS];
         let (mut count, mut skip) = (0, self.left);
         for item in &self.batch {
@@ -143,14 +153,19 @@ impl FrameWriter {
         }
         // SAFETY: parts of the batch, which stays as it is meanwhile. Nobody writes a region that is being sent.
         let taken = unsafe { socket::write(socket, &mut parts[..count]) }?.unwrap_or(0);
-        self.advance(taken, who, desk);
+        self.advance(taken, who, matching_state);
         Ok((tried, taken))
     }
 
-    fn write_sealed(&mut self, socket: &OwnedFd, who: Who, desk: &mut Desk) -> io::Result<(usize, usize)> {
+    fn write_sealed(
+        &mut self,
+        socket: &OwnedFd,
+        who: Who,
+        matching_state: &mut MatchingState,
+    ) -> io::Result<(usize, usize)> {
         let mut sealer = self.sealer.take().expect("the caller has looked");
         while sealer.has_room() {
-            self.fill(who, desk);
+            self.fill(who, matching_state);
             if self.batch.is_empty() {
                 break;
             }
@@ -166,7 +181,7 @@ impl FrameWriter {
                 }
             }
             sealer.seal()?;
-            self.advance(copied, who, desk);
+            self.advance(copied, who, matching_state);
         }
         let result = sealer.write(socket);
         self.sealer = Some(sealer);
@@ -174,17 +189,21 @@ impl FrameWriter {
     }
 
     /// Adds to the batch what is next.
-    fn fill(&mut self, who: Who, desk: &mut Desk) {
+    fn fill(&mut self, who: Who, matching_state: &mut MatchingState) {
         while self.length - self.left < BATCH && self.batch.len() < HEADERS {
-            let Some((frame, body, end)) = self.next(who, desk) else { return };
+            let Some((frame, body, end)) = self.next(who, matching_state) else { return };
             let item = Item { header: frame.write(self.check), body, end };
             self.length += item.len();
             self.batch.push_back(item);
         }
     }
 
-    fn next(&mut self, who: Who, desk: &mut Desk) -> Option<(Frame, Region, SendCompletion)> {
-        if let Some(frame) = desk.grant(who) {
+    fn next(
+        &mut self,
+        who: Who,
+        matching_state: &mut MatchingState,
+    ) -> Option<(Frame, Region, SendCompletion)> {
+        if let Some(frame) = matching_state.grant(who) {
             return Some((frame, Region::nothing(), SendCompletion::Nothing));
         }
         if let Some((frame, body)) = self.answers.pop_front() {
@@ -192,14 +211,14 @@ impl FrameWriter {
         }
         self.was_message = !self.was_message;
         if self.was_message {
-            self.messages.pop_front().or_else(|| next_part(who, desk))
+            self.messages.pop_front().or_else(|| next_part(who, matching_state))
         } else {
-            next_part(who, desk).or_else(|| self.messages.pop_front())
+            next_part(who, matching_state).or_else(|| self.messages.pop_front())
         }
     }
 
     /// Notes that so many further bytes of the batch have left.
-    fn advance(&mut self, bytes: usize, who: Who, desk: &mut Desk) {
+    fn advance(&mut self, bytes: usize, who: Who, matching_state: &mut MatchingState) {
         self.left += bytes;
         while self.batch.front().is_some_and(|item| item.len() <= self.left) {
             let Some(item) = self.batch.pop_front() else { return };
@@ -208,15 +227,15 @@ impl FrameWriter {
             match item.end {
                 SendCompletion::Nothing => {}
                 SendCompletion::Request(request) => {
-                    desk.events.push(Event::Completed { request, result: Ok(()) })
+                    matching_state.events.push(Event::Completed { request, result: Ok(()) })
                 }
-                SendCompletion::Part(send) => desk.part_left(who.peer, send, item.body.len()),
+                SendCompletion::Part(send) => matching_state.part_left(who.peer, send, item.body.len()),
             }
         }
     }
 }
 
-fn next_part(who: Who, desk: &mut Desk) -> Option<(Frame, Region, SendCompletion)> {
-    let (frame, source, send) = desk.next_part(who)?;
+fn next_part(who: Who, matching_state: &mut MatchingState) -> Option<(Frame, Region, SendCompletion)> {
+    let (frame, source, send) = matching_state.next_part(who)?;
     Some((frame, source, SendCompletion::Part(send)))
 }

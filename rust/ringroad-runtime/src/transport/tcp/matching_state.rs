@@ -43,7 +43,7 @@ impl ArrivalLimits {
     }
 }
 
-/// A connection, as the desk knows it.
+/// A connection, as the matching_state knows it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Who {
     pub link: usize,
@@ -203,7 +203,7 @@ pub(super) struct TcpPeer {
     accepted: Slab<Accepted>,
 }
 
-pub(super) struct Desk {
+pub(super) struct MatchingState {
     limits: ArrivalLimits,
     pub peers: Vec<TcpPeer>,
     /// By device.
@@ -213,19 +213,19 @@ pub(super) struct Desk {
     pub touched: Vec<usize>,
 }
 
-impl Desk {
-    pub fn new(ranks: usize, devices: usize, streams: usize) -> Desk {
-        Desk::with_limits(ArrivalLimits::new(ranks), ranks, devices, streams)
+impl MatchingState {
+    pub fn new(ranks: usize, devices: usize, streams: usize) -> MatchingState {
+        MatchingState::with_limits(ArrivalLimits::new(ranks), ranks, devices, streams)
     }
 
-    pub fn with_limits(limits: ArrivalLimits, ranks: usize, devices: usize, streams: usize) -> Desk {
+    pub fn with_limits(limits: ArrivalLimits, ranks: usize, devices: usize, streams: usize) -> MatchingState {
         let peer = || TcpPeer {
             credit: limits.window,
             links: vec![None; devices * streams],
             queues: (0..devices).map(|_| VecDeque::new()).collect(),
             ..TcpPeer::default()
         };
-        Desk {
+        MatchingState {
             limits,
             peers: (0..ranks).map(|_| peer()).collect(),
             matching: (0..devices).map(|_| Matching::default()).collect(),
@@ -483,7 +483,7 @@ impl Desk {
     }
 
     /// The next part of an accepted message that can leave by this connection, and the number of the message, for
-    /// [`Desk::part_left`]. Messages leave in the order in which they were accepted.
+    /// [`MatchingState::part_left`]. Messages leave in the order in which they were accepted.
     pub fn next_part(&mut self, who: Who) -> Option<(Frame, Region, u32)> {
         let TcpPeer { queues, leaving, .. } = &mut self.peers[who.peer];
         let send = queues[who.device].pop_front()?;

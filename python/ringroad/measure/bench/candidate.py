@@ -16,7 +16,7 @@ Samples = NDArray[np.float64]
 
 
 @dataclass(eq=False)
-class Contestant:
+class BenchCandidate:
     """A peer that makes the call in one place (in place or out of place)."""
 
     peer: str
@@ -44,8 +44,8 @@ class Contestant:
     def add_ways(self, ways: list[str]) -> None:
         self.ways += [way for way in ways if way not in self.ways]
 
-    def restart(self, new: Contestant) -> None:
-        """Continues with the processes of `new`, which is the same contestant after another start."""
+    def restart(self, new: BenchCandidate) -> None:
+        """Continues with the processes of `new`, which is the same candidate after another start."""
         self.burst, self.choose = new.burst, new.choose
         self.add_ways(new.ways)
 
@@ -55,10 +55,10 @@ def slowest(times: Samples) -> float:
     return float(np.median(times, axis=1).max())
 
 
-def rivals(contestants: list[Contestant]) -> list[list[Contestant]]:
+def rivals(candidates: list[BenchCandidate]) -> list[list[BenchCandidate]]:
     """The groups of fixed algorithms, by place. Only they may drop out, because only the fastest of them matters."""
-    groups: dict[str, list[Contestant]] = {}
-    for one in contestants:
+    groups: dict[str, list[BenchCandidate]] = {}
+    for one in candidates:
         if one.peer.startswith(f"{OURS}:"):
             groups.setdefault(one.place, []).append(one)
     return list(groups.values())

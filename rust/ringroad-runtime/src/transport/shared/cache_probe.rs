@@ -18,7 +18,7 @@ const GONE: u32 = 4;
 
 /// The measurements of one peer.
 #[derive(Debug)]
-pub(super) struct Gauge {
+pub(super) struct CacheProbe {
     mode: CacheMode,
     /// A bit for each of the last looks: whether it was slow.
     slow: u8,
@@ -26,9 +26,9 @@ pub(super) struct Gauge {
     found: u32,
 }
 
-impl Gauge {
-    pub fn new(mode: CacheMode) -> Gauge {
-        Gauge { mode, slow: if mode == CacheMode::Shared { 0 } else { (1 << LOOKS) - 1 }, found: 0 }
+impl CacheProbe {
+    pub fn new(mode: CacheMode) -> CacheProbe {
+        CacheProbe { mode, slow: if mode == CacheMode::Shared { 0 } else { (1 << LOOKS) - 1 }, found: 0 }
     }
 
     pub fn mode(&self) -> CacheMode {
@@ -74,10 +74,10 @@ mod tests {
 
     /// The modes after looks of so many nanoseconds each, not counting the clock's own time.
     fn modes(mode: CacheMode, looks: &[u64]) -> Vec<CacheMode> {
-        let mut gauge = Gauge::new(mode);
+        let mut cache_probe = CacheProbe::new(mode);
         let mut after = |look: &u64| {
-            gauge.note(Duration::from_nanos(*look) + CLOCK, CLOCK);
-            gauge.mode()
+            cache_probe.note(Duration::from_nanos(*look) + CLOCK, CLOCK);
+            cache_probe.mode()
         };
         looks.iter().map(&mut after).collect()
     }
@@ -93,11 +93,11 @@ mod tests {
 
     #[test]
     fn what_is_known_is_told_once_and_what_changes_then() {
-        let mut gauge = Gauge::new(CacheMode::Shared);
+        let mut cache_probe = CacheProbe::new(CacheMode::Shared);
         let tells: Vec<bool> = [[40; 8], [130; 8]]
             .concat()
             .iter()
-            .map(|look| gauge.note(Duration::from_nanos(*look), Duration::ZERO))
+            .map(|look| cache_probe.note(Duration::from_nanos(*look), Duration::ZERO))
             .collect();
         let told: Vec<usize> = (0..tells.len()).filter(|number| tells[*number]).collect();
         assert_eq!(told, [LOOKS as usize - 1, 8 + GONE as usize - 1]);

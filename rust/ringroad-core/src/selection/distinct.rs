@@ -62,7 +62,7 @@ fn shape(
 }
 
 /// The members to measure, in the order of the candidates: the first of each group of candidates that are alike.
-pub fn contestants(
+pub fn distinct_candidates(
     topology: &Topology,
     collective: Collective,
     candidates: impl IntoIterator<Item = Candidate>,
