@@ -8,7 +8,6 @@ from ringroad._support.text import (
     print_fields,
     print_json,
     print_wrapped,
-    seconds_text,
     significant,
     width,
     wrapped,
@@ -48,9 +47,6 @@ def info(as_json: Json = False) -> None:
     print("settings")
     for setting in report["settings"]:
         _print_setting(setting)
-    print("\nmeasured numbers that decide what runs here")
-    for number in report["numbers"]:
-        _print_number(number)
     for warning in report["warnings"]:
         print_wrapped(f"warning: {warning}")
     return None
@@ -71,20 +67,6 @@ def _last_level(found: tuple[int, int] | None) -> str:
         return "not listed"
     one, together = found
     return about_bytes(one) + ("" if one == together else f", {about_bytes(together)} in all")
-
-
-def _print_number(number: dict[str, Any]) -> None:
-    """Prints the value of a number, what it decides, and the machine on which it was measured."""
-    value = number["value"]
-    texts = {
-        "bytes": bytes_text(round(value)),
-        "seconds": seconds_text(value),
-        "bytes per second": f"{significant(value / 1e6)} MB/s",
-        "times": f"{round(value)} times",
-    }
-    print(f"  {number['name']}: {texts[number['unit']]}")
-    _print_indented(number["help"])
-    _print_indented(f"measured on {number['measured']}")
 
 
 def _print_setting(setting: dict[str, Any]) -> None:

@@ -52,7 +52,6 @@ def describe() -> dict[str, Any]:
             }
             for setting in config.settings
         ],
-        "numbers": found["numbers"],
         "warnings": warnings,
     }
 

@@ -183,7 +183,7 @@ pub fn reductions() -> BTreeMap<&'static str, Vec<&'static str>> {
     ReduceOp::ALL.into_iter().map(|op| (op.name(), dtypes(op).collect())).collect()
 }
 
-/// Returns what is known of this machine, and the numbers that were measured on others, as JSON.
+/// Returns what is known of this machine, as JSON.
 #[pyfunction]
 pub fn machine(py: Python<'_>) -> PyResult<String> {
     let found = py.detach(MachineReport::detect);
