@@ -17,6 +17,7 @@ use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 
 use super::reach::Token;
 use crate::os::ports::{bind, PortRange};
+use crate::os::scheduler::shorten;
 use crate::os::tcp_info::TcpInfo;
 
 /// A sender has no more bytes on the way than the fastest link needs, in bytes per second, and a few more: long queues
@@ -155,6 +156,7 @@ fn accept(listener: &TcpListener, token: Token, stop: &AtomicBool, results: &Res
             Ok((stream, _)) if readers.len() < MOST_READERS => {
                 let results = results.clone();
                 let read = move || {
+                    shorten();
                     receive(stream, token, &results);
                 };
                 let thread = std::thread::Builder::new().name("ringroad-flow".to_owned());
@@ -267,6 +269,8 @@ pub(super) fn greet(stream: &mut TcpStream, token: &Token, round: u32, from: u32
 /// Sends over all these connections at once, for so long.
 pub(super) fn send(streams: Vec<TcpStream>, duration: Duration) {
     let send = |mut stream: TcpStream| {
+        // On busy cores a thread with short time slices runs as soon as there is something to do.
+        shorten();
         let (chunk, mut sent) = (vec![0; CHUNK], 0);
         let start = Instant::now();
         while let Some(left) = duration.checked_sub(start.elapsed()).filter(|_| sent < MOST_BYTES) {
