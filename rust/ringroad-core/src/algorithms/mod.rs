@@ -259,7 +259,7 @@ impl Construct {
             Construct::Search(_, Some(cost)) => {
                 cost(request).map_err(|why| Unavailable::search(request, why))
             }
-            Construct::Search(_, None) => Ok(CostLine::of_schedule(&self.schedule(request)?)),
+            Construct::Search(_, None) => Ok(CostLine::from_schedule(&self.schedule(request)?)),
         }
     }
 }
@@ -324,7 +324,7 @@ pub struct CostLine {
 
 impl CostLine {
     /// That of a schedule without a formula.
-    fn of_schedule(schedule: &Schedule) -> CostLine {
+    fn from_schedule(schedule: &Schedule) -> CostLine {
         CostLine { steps: schedule.steps.len(), sent: schedule.max_sent() }
     }
 }
@@ -407,7 +407,7 @@ impl Algorithm {
 
 impl Member {
     /// The member that stands for a message from one rank to another, which is always sent directly.
-    pub fn of_messages() -> Member {
+    pub fn for_messages() -> Member {
         find("direct").expect("it is in the catalogue")
     }
 

@@ -157,7 +157,7 @@ impl Slice {
     }
 
     /// A slice with one chunk for every element of a group.
-    pub fn of_group(group: Arc<Group>, chunks: Vec<ChunkId>) -> Slice {
+    pub fn from_group(group: Arc<Group>, chunks: Vec<ChunkId>) -> Slice {
         Slice { axes: Vec::new(), chunks, cycle: None, group: Some(group), ranks: None }
     }
 

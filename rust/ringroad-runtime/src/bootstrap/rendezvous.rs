@@ -79,7 +79,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    fn of_conflict(message: String) -> End {
+    fn from_conflict(message: String) -> End {
         End { rank: 0, late: false, conflict: true, message }
     }
 
@@ -178,7 +178,7 @@ impl Rendezvous {
     pub(crate) fn object(store: &dyn Store, name: &str, secret: Option<&str>, message: String) {
         let key = format!("ringroad/{name}");
         let until = Instant::now() + OBJECTION;
-        let end = End::of_conflict(message);
+        let end = End::from_conflict(message);
         while Instant::now() < until && store.go_on().is_ok() {
             let Ok(announced) = patiently(store, until, |store| store.get(&key)) else { return };
             match announced.filter(|announced| announced != NOWHERE) {
@@ -332,7 +332,7 @@ impl Rendezvous {
 
     /// Tells the other ranks why they cannot meet for certain. This process is not part of the rendezvous.
     pub(super) fn refuse(&mut self, message: String) {
-        End::of_conflict(message).leave(&*self.store, &self.place, self.secret());
+        End::from_conflict(message).leave(&*self.store, &self.place, self.secret());
         self.endpoints[self.endpoint.rank] = None;
     }
 

@@ -509,12 +509,12 @@ impl CallKey {
 /// `sides` elements; `None` if there is no such number.
 pub fn elements_of(collective: Collective, rank: Rank, ranks: usize, sides: [usize; 2]) -> Option<usize> {
     let blocks = collective.blocks_per_vector(ranks);
-    let of = |elements: usize, holding| match holding {
+    let count = |elements: usize, holding| match holding {
         Holding::Nothing => None,
         Holding::Block(_) => Some(Some(elements)),
         Holding::Whole => Some(elements.is_multiple_of(blocks).then(|| elements / blocks)),
     };
-    match (of(sides[0], collective.input(rank)), of(sides[1], collective.output(rank))) {
+    match (count(sides[0], collective.input(rank)), count(sides[1], collective.output(rank))) {
         (Some(input), Some(output)) => input.filter(|_| input == output),
         (input, output) => input.or(output)?,
     }

@@ -91,7 +91,7 @@ pub enum NetworkOrigin {
 
 impl NetworkOrigin {
     /// Whether communicators of some of the ranks find out anew, where they cannot stand on a part of this network.
-    pub(crate) fn of_parts(self) -> TopologySource {
+    pub(crate) fn source_for_parts(self) -> TopologySource {
         match self {
             NetworkOrigin::Given | NetworkOrigin::Found => TopologySource::Auto,
             NetworkOrigin::Assumed => TopologySource::Off,
@@ -180,8 +180,8 @@ fn costs(
     static LATEST: Global<Option<(CostQuestion, Vec<Candidate>)>> = Global::new();
     let collective = collective.with_root(0);
     let counts = runs_freely(topology, model).then_some(*model);
-    if let Some(((on, by, of, among), found)) = &*LATEST.lock() {
-        if *of == collective && among == members && *by == counts && on == topology {
+    if let Some(((on, by, performed, among), found)) = &*LATEST.lock() {
+        if *performed == collective && among == members && *by == counts && on == topology {
             return Ok(found.clone());
         }
     }

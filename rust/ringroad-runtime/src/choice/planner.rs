@@ -138,7 +138,7 @@ impl Planner {
         let [input, output] = lengths;
         let epoch = self.epoch;
         let message = |plan| {
-            let mut prepared = Prepared::new(key.clone(), Member::of_messages(), None, plan, lengths);
+            let mut prepared = Prepared::new(key.clone(), Member::for_messages(), None, plan, lengths);
             prepared.epoch = epoch;
             Ok(prepared)
         };
@@ -333,7 +333,7 @@ impl Planner {
         if let Some(rounding) = self.roundings.get(&(member, collective)) {
             return Ok(*rounding);
         }
-        let rounding = Rounding::of_schedule(&*self.schedule(member, collective)?);
+        let rounding = Rounding::from_schedule(&*self.schedule(member, collective)?);
         self.roundings.insert((member, collective), rounding);
         Ok(rounding)
     }

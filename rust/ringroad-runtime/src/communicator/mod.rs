@@ -329,7 +329,7 @@ impl Communicator {
         let held = admission != Admission::Begin;
         let (number, tag) = match operation.ends() {
             Some((_, tag)) => {
-                let tag = Tag::of_message(self.rank, tag.unwrap_or(0));
+                let tag = Tag::for_message(self.rank, tag.unwrap_or(0));
                 (0, Tag { check: prepared.check(0), ..tag })
             }
             None if held => (0, tag(self.rank, 0, prepared)),
@@ -339,7 +339,7 @@ impl Communicator {
         let short = request.input.region().len() < LEND;
         let input = match operation {
             Operation::Send { .. } if short && self.is_readable(&request.input) => {
-                Memory::of_slice(&request.input.to_vec::<u8>())
+                Memory::from_slice(&request.input.to_vec::<u8>())
             }
             _ => request.input.take(),
         };
@@ -400,7 +400,7 @@ impl Communicator {
         let probe = CallKey::new(Operation::Probe { peer, tag }, DType::U8, 0);
         probe.lengths(self.rank, self.size())?;
         if peer == Some(PROC_NULL) {
-            return Ok(Some(Message::of_nobody(tag)));
+            return Ok(Some(Message::from_nobody(tag)));
         }
         let driver = self.driver.get()?;
         let seen = driver.with(|engine| Some(engine.glance(probe.operation.subject())));
@@ -466,8 +466,8 @@ impl Communicator {
 
     /// A value that can close the communicator without keeping it alive.
     pub fn closer(&self) -> Closer {
-        let of = |driver: &Arc<Driver>| (Arc::downgrade(driver), driver.callbacks());
-        Closer(ProcessOwned::new(self.driver.get().map_or_else(|_| Default::default(), of)))
+        let parts = |driver: &Arc<Driver>| (Arc::downgrade(driver), driver.callbacks());
+        Closer(ProcessOwned::new(self.driver.get().map_or_else(|_| Default::default(), parts)))
     }
 }
 

@@ -280,9 +280,9 @@ impl Communicator {
             let request = Request::new(operation, dtype, elements, input, output);
             self.run_patiently(request.internal(), patience)
         };
-        let length = text.as_ref().map(|text| Memory::of_slice(&[text.len() as i64]));
+        let length = text.as_ref().map(|text| Memory::from_slice(&[text.len() as i64]));
         let length = broadcast(DType::I64, 1, length)?.to_vec::<i64>()[0].max(0) as usize;
-        Ok(broadcast(DType::U8, length, text.map(|text| Memory::of_slice(&text)))?.to_vec())
+        Ok(broadcast(DType::U8, length, text.map(|text| Memory::from_slice(&text)))?.to_vec())
     }
 
     /// The network as the ranks see it now.

@@ -23,7 +23,7 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
         }
         _ => None,
     };
-    let of = message.map_or_else(String::new, |message| match message.dtype {
+    let kind = message.map_or_else(String::new, |message| match message.dtype {
         DType::OF_BYTES => " of another type".to_owned(),
         dtype => format!(" of {dtype}"),
     });
@@ -37,7 +37,7 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
         }
         _ => "the types must be the same, and no message may be longer than its receive",
     };
-    format!("{call} is for {room} bytes, but the message from rank {peer} has {found}{of}; {rule}")
+    format!("{call} is for {room} bytes, but the message from rank {peer} has {found}{kind}; {rule}")
 }
 
 /// The first step of a call that has not ended, from whom it waits for messages there, and to whom it sends.

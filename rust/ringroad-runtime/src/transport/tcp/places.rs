@@ -34,7 +34,7 @@ struct Address {
 /// All addresses that mean the same to other hosts.
 fn addresses() -> Vec<Address> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
-    let of = |one: if_addrs::Interface| Address {
+    let address = |one: if_addrs::Interface| Address {
         // A second address of an interface may have a label of its own.
         device: one.name.split(':').next().unwrap_or_default().to_owned(),
         address: one.ip(),
@@ -42,7 +42,7 @@ fn addresses() -> Vec<Address> {
     };
     let is_usable =
         |one: &Address| !matches!(one.address, IpAddr::V6(address) if address.is_unicast_link_local());
-    let mut all: Vec<Address> = all.into_iter().map(of).filter(is_usable).collect();
+    let mut all: Vec<Address> = all.into_iter().map(address).filter(is_usable).collect();
     all.sort_by_key(|one| one.address.is_ipv6());
     all
 }

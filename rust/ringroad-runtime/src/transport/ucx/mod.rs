@@ -359,12 +359,12 @@ impl Carrier for UcxTransport {
         if self.ucx.version < ASKS_FOR_ROUTES {
             return None;
         }
-        let of = |device: &UcxDevice| {
+        let names = |device: &UcxDevice| {
             let resources = device.context().network_resources()?;
             let over_tcp = !resources.is_empty() && resources.iter().all(|(transport, _)| transport == "tcp");
             over_tcp.then(|| resources.into_iter().map(|(_, name)| name).collect())
         };
-        self.devices.iter().map(of).collect()
+        self.devices.iter().map(names).collect()
     }
 
     fn beside(self: Box<Self>, local: SharedMemory) -> Box<dyn Transport> {
