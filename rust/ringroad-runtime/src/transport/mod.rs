@@ -41,6 +41,9 @@ use ringroad_core::{Port, Rank};
 use crate::error::convert;
 use crate::transport::buffer::Region;
 
+/// Whether this build can use UCX, where there is one.
+pub const HAS_UCX: bool = cfg!(feature = "ucx");
+
 /// What a message is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MessageKind {
