@@ -8,7 +8,7 @@ mod any_source;
 #[allow(unsafe_code)]
 mod buffers;
 mod calls;
-mod diagnostics;
+mod error_texts;
 mod failures;
 mod own;
 mod peers;
@@ -743,7 +743,7 @@ impl Engine {
                 self.completed(request, None);
             }
             Failure::Check { .. } | Failure::Length { .. } => {
-                let (number, found) = (task.number, diagnostics::misfit(task.call(), peer, &failure));
+                let (number, found) = (task.number, error_texts::misfit(task.call(), peer, &failure));
                 self.mismatch(number, found);
             }
         }

@@ -17,7 +17,6 @@
 //! noticed by what the kernel says of the connections. A rank that is stopped is not lost: its host answers. A forked
 //! child closes its copies of the sockets; it can have a transport of its own.
 
-mod accounts;
 mod connections;
 mod door;
 mod frame;
@@ -32,6 +31,7 @@ pub(crate) mod seal;
 mod shutdown;
 mod slab;
 mod socket;
+mod streams;
 mod writer;
 
 #[cfg(fuzzing)]
