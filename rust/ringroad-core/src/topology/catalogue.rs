@@ -121,7 +121,7 @@ static OPERATORS: [Operator; 9] = [
         example: "bottleneck(torus:4x4, 2)",
         summary: "ranks that send and receive at most as much as 2 of their links carry",
         takes: Takes::OneAndNumber,
-        make: |of, by| Some(of[0].behind_nics(ratio(by[0])?)),
+        make: |operands, by| Some(operands[0].behind_nics(ratio(by[0])?)),
     },
 ];
 

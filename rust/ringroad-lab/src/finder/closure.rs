@@ -199,13 +199,13 @@ impl Closure {
                 .for_each(|p| keep(&mut kept, bidirectional(p)));
         }
         if out > 1 && ranks.is_multiple_of(out) {
-            of(ranks / out, out).for_each(|point| keep(&mut kept, line(point)));
+            regular(ranks / out, out).for_each(|point| keep(&mut kept, line(point)));
         }
         for n in (2..=out).filter(|n| out.is_multiple_of(*n)) {
             if ranks.is_multiple_of(n) {
-                of(ranks / n, out / n).for_each(|point| keep(&mut kept, degree(point, n)));
+                regular(ranks / n, out / n).for_each(|point| keep(&mut kept, degree(point, n)));
             }
-            for point in root(ranks, n as u32).into_iter().flat_map(|root| of(root, out / n)) {
+            for point in root(ranks, n as u32).into_iter().flat_map(|root| regular(root, out / n)) {
                 keep(&mut kept, power(point, n as u32, ranks));
             }
         }
