@@ -10,6 +10,10 @@
 //!
 //! On a torus, ports are those of [`Topology::port_link`]. Behind a switch and on hosts, ranks count as a ring: port 0
 //! leads to rank + 1 and port 1 to rank - 1. A message leaves by the shorter way around.
+//!
+//! Schedules that are made for a graph ([`crate::synthesis`]) are ordinary algorithms with two differences: their
+//! requirement checks the graph and not only the grid, and they say on which topologies they are candidates by
+//! default (not on whole tori, where a known algorithm is as good).
 
 mod bfb;
 mod binomial;

@@ -5,6 +5,11 @@
 //! that waits checks whether a rank of this host has died, whether a rank has given up, whether rank 0 has started a new
 //! rendezvous, and whether the user has interrupted. Among more than 16 ranks it checks less often, so that all of them
 //! together do not keep the store busy.
+//!
+//! Rank 0 draws a random prefix of keys, the rendezvous's *place*, and announces it. A key names the place and, after
+//! the exchange of endpoints, their digest, so a message is valid in no other place and at no other time. A place
+//! whose rank 0 was dead when it was found belongs to an earlier job and is ignored. Rank 0's process gives the
+//! others up to two seconds to read why they cannot meet, since the job's store ends with it.
 
 use std::fs::File;
 use std::ops::Range;

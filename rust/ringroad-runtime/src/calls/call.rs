@@ -1,4 +1,10 @@
 //! A call: what distinguishes it from others, and what all ranks must agree on.
+//!
+//! The tags of its messages carry what they agree on: beside source, kind, sequence and message they have a check, 18
+//! bits of digest of what the sender believes the call to be (collective, type, counts, reduction, root, algorithm),
+//! and 2 that count how often the sequence has wrapped. A receive matches all but the check, and compares that and
+//! the length. So no header is needed in the first message: the check costs nothing, and *every* message is checked.
+//! Two different calls have the same digest once in 260,000 pairs.
 
 use std::cell::Cell;
 use std::fmt;

@@ -1,4 +1,15 @@
 //! Giving up: notifies every rank of a failure and its reason.
+//!
+//! The other ranks raise the same kind of error, with the message of the rank that noticed. A rank that leaves during
+//! a call, because it closes or a signal interrupts it, is a lost peer for the others, and stays one for later calls.
+//! A rank that has died may have sent everything before, so it counts as lost at once only if a call needs it; a
+//! collective call that goes on for another second without needing it fails, too, because the ranks that need it may
+//! be stopped. A panic while the engine is driven is such a failure. So is a lack of memory for a message: it is
+//! reported as that and not as a dead peer, and a small part of the segment is reserved for the report.
+//!
+//! A call checks for failures before it takes up messages and before it reports success: data from a sender that has
+//! given up meanwhile is never returned as valid. If the sender says that the call had ended there, the data is
+//! valid, and the call may still end here.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Instant;

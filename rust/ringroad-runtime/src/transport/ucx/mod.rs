@@ -7,6 +7,9 @@
 //! UCX calls back only from within calls that the transport makes, and the caller of those holds the transport by
 //! `&mut`. So the callbacks' state (`requests`, `endpoint`) is shared by `Rc` and written through `Cell`. The
 //! pointers that UCX keeps stay valid because slots and endpoints live until the workers are destroyed.
+//!
+//! Anybody may send over the network. The transport drops tags that no rank can have sent, bounds notices, and
+//! disconnects a sender whose data makes no sense.
 
 mod device;
 mod endpoint;
