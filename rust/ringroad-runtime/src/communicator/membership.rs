@@ -98,6 +98,7 @@ impl Communicator {
         if self.size() == 1 {
             return Ok(Decision { vote: vote.flag, alive: vec![0] });
         }
+        // The acceptor is the server's, which answers the others also after this call; the proposer is this call's.
         let server = self.server()?;
         let group = identity(&self.endpoints);
         let mut pauses = pauses::pauses();

@@ -308,6 +308,7 @@ impl Communicator {
             Operation::ReceiveAny { .. } => Some(planner.inlets()),
             _ => None,
         };
+        // A request that is made again brings its plan along, unless the choices have changed meanwhile.
         let prepared = match &request.prepared {
             Some(prepared) if prepared.lengths == request.lengths() && planner.is_current(prepared) => {
                 prepared
@@ -322,6 +323,8 @@ impl Communicator {
         if self.debug >= Debug::Trace {
             eprintln!("ringroad: {}: rank {}: {prepared}", self.name, self.rank);
         }
+        // The call before which a vote is due is held, and those after it; they get their numbers when they begin. Messages
+        // between two ranks go on, since a rank may need them before it comes to the vote.
         let admission = match quiesce {
             Some(quiesce) if operation.ends().is_none() && !request.key.internal => quiesce.admit(prepared),
             _ => Admission::Begin,
@@ -344,6 +347,7 @@ impl Communicator {
             _ => request.input.take(),
         };
         let (input, output) = (input.into_region(), request.output.take());
+        // The clock is read only for calls that may take long; others get their deadline if they are still in flight after a moment.
         let brief = awaited && !held && input.len().max(output.region().len()) < LEND;
         let deadline = (!brief).then(|| Instant::now() + timeout);
         let (submitted, ended) = driver.submit(awaited, |engine| {
@@ -360,6 +364,7 @@ impl Communicator {
         if submitted.is_ok() {
             *calls = (*calls).max(number);
         }
+        // Callbacks and the vote may start calls of their own, so the lock is released before.
         drop(state);
         driver.call_back(ended);
         let completion = submitted?;

@@ -110,6 +110,7 @@ impl Communicator {
         let adaptation = self.adaptation.as_ref().expect("only ranks that watch their network vote");
         let go_on: GoOn = Arc::new(|| Ok(()));
         let patience = Patience { start: Instant::now(), deadline, go_on: &go_on };
+        // What is measured counts only if calls of the user do not use the links meanwhile.
         while self.drive()? {
             patience.next(|| "earlier calls have not ended".to_owned())?;
             std::thread::sleep(DRIVE_INTERVAL);
@@ -142,6 +143,7 @@ impl Communicator {
                 Err(error)
             }
         };
+        // Rank 0 decides for all; but nothing is adopted before all ranks have said that they can use the same decision.
         let decision = (self.rank == 0).then(|| match &evidence {
             Ok(evidence) => self.judge(adaptation, &base, evidence, &latest),
             Err(error) => RevisionDecision::nothing(error.to_string()),
