@@ -46,6 +46,7 @@ Wire: TypeAlias = Literal["bf16", "f16", "fp8", "int8", "int4", "int8:stochastic
 """The format in which a call sends elements; None: as they are."""
 
 __version__: str
+HAS_UCX: bool
 
 # ------------------------------------------------------------------------------------------------ errors
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import ringroad
-from ringroad.start.progress import Arrays, Progress
+from ringroad.start.state import Arrays, Progress
 
 
 def level(members):

@@ -332,6 +332,8 @@ def test_ucx():
     check(software.ucx(found, "tcp: no device"), "ok", "1.22.0", "/usr/lib")
     check(software.ucx({"error": "no UCX found"}, "tcp: no device"), "note", "only hosts with RDMA", "libucx0")
     check(software.ucx({"error": "no UCX found"}, "ucx: so it is"), "warning", "so it is", "libucx0")
+    check(software.ucx({"error": "none"}, "tcp: no device", has_ucx=False), "note", "this build has none", "a wheel")
+    check(software.ucx({"error": "none"}, "ucx: so it is", has_ucx=False), "warning", "this build has none", "a wheel")
 
 
 def test_copies_of_ucx(tmp_path, root):

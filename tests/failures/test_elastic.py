@@ -26,7 +26,7 @@ from ringroad._objects import allgather_bytes, allgather_json
 from ringroad._support.files import parse_json
 from ringroad.start.doors import _JOB, Doors, View, _standing
 from ringroad.start.membership import _invitation, _key
-from ringroad.start.progress import Arrays, Progress
+from ringroad.start.state import Arrays, Progress
 
 pytestmark = pytest.mark.timeout(4 * LIMIT)
 

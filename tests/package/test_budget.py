@@ -27,7 +27,7 @@ BUDGET = {
         "python/ringroad/start/doors.py": 265,
         "python/ringroad/start/elastic.py": 297,
         "python/ringroad/start/membership.py": 398,
-        "python/ringroad/start/progress.py": 123,
+        "python/ringroad/start/state.py": 123,
         "python/ringroad/start/record.py": 52,
         "python/ringroad/testbed": 1_621,
     },

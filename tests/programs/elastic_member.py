@@ -18,7 +18,7 @@ import numpy as np
 import ringroad
 from ringroad.start.elastic import ElasticGroup
 from ringroad.start.membership import Membership
-from ringroad.start.progress import Progress
+from ringroad.start.state import Progress
 
 faulthandler.register(signal.SIGUSR1)
 address, minimum, place, fall = sys.argv[1], int(sys.argv[2]) or None, Path(sys.argv[3]), sys.argv[4]

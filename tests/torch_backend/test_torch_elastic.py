@@ -7,7 +7,7 @@ from copy import deepcopy
 import pytest
 import ringroad.torch
 import torch
-from ringroad.start.progress import Progress
+from ringroad.start.state import Progress
 from ringroad.torch.elastic_training import ElasticTraining, _Training
 from torch import nn
 

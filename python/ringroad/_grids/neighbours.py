@@ -302,31 +302,35 @@ class Graph:
         return exchange.run(finish, async_op)
 
     def __repr__(self) -> str:
-        to, of = (["-" if peer == PROC_NULL else peer for peer in peers] for peers in (self.destinations, self.sources))
-        return f"<Graph: rank {self.rank} of {self.size} sends to {to}, receives from {of}>"
+        to, origins = (
+            ["-" if peer == PROC_NULL else peer for peer in peers] for peers in (self.destinations, self.sources)
+        )
+        return f"<Graph: rank {self.rank} of {self.size} sends to {to}, receives from {origins}>"
 
 
 def graph(comm: Communicator, neighbours: Iterable[int], sources: Iterable[int] | None, timeout: float | None) -> Graph:
     given = (numbers(neighbours, "neighbours"), None if sources is None else numbers(sources, "sources"))
     everybody = allgather_object(comm, given, timeout, "graph")
     callers: list[list[int]] = [[] for _ in range(comm.size)]
-    for rank, (to, of) in enumerate(everybody):
-        for peer in (*to, *(of or ())):
+    for rank, (to, origins) in enumerate(everybody):
+        for peer in (*to, *(origins or ())):
             if not 0 <= peer < comm.size:
                 raise ValueError(f"rank {rank} names rank {peer}, which is not one of the ranks 0 to {comm.size - 1}")
         for peer in to:
             callers[peer].append(rank)
-    for rank, (_, of) in enumerate(everybody):
-        if of is not None and sorted(of) != callers[rank]:
-            raise ValueError(f"rank {rank} wants to receive from {of}, but the ranks that name it are {callers[rank]}")
-    to, of = given
-    if of is None:
+    for rank, (_, origins) in enumerate(everybody):
+        if origins is not None and sorted(origins) != callers[rank]:
+            raise ValueError(
+                f"rank {rank} wants to receive from {origins}, but the ranks that name it are {callers[rank]}"
+            )
+    to, origins = given
+    if origins is None:
         is_mutual = all(sorted(to) == callers[rank] for rank, (to, _) in enumerate(everybody))
-        of = to if is_mutual else callers[comm.rank]
-    counted = [[peers[:index].count(peer) for index, peer in enumerate(peers)] for peers in (to, of)]
+        origins = to if is_mutual else callers[comm.rank]
+    counted = [[peers[:index].count(peer) for index, peer in enumerate(peers)] for peers in (to, origins)]
     edges = [(rank, peer) for rank, (to, _) in enumerate(everybody) for peer in to]
     name = f"graph of {len(edges)} edges, {zlib.crc32(repr(everybody).encode()):08x}"
-    return Graph(comm, name, to, of, (counted[0], counted[1]), edges)
+    return Graph(comm, name, to, origins, (counted[0], counted[1]), edges)
 
 
 def at_once(size: int) -> str:

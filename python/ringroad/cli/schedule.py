@@ -42,16 +42,16 @@ def schedule(
     effort = _Effort()
     if _is_file(name):
         refuse_for_file(name, collective, root)
-        with effort.of("read"):
+        with effort.measure("read"):
             built = formats.read(name)
     elif network is None:
         raise ValueError("schedule: name the network of the algorithm with --topology, such as --topology torus:4x4")
     else:
-        with effort.of("build"):
+        with effort.measure("build"):
             built = Schedule.build(name, network, collective or "allreduce", root)
-    with effort.of("verify"):
+    with effort.measure("verify"):
         built.verify()
-    with effort.of("lower"):
+    with effort.measure("lower"):
         operations, _ = built.lower(0, built.ranks)
     load = None if network is None else CostModel().cost(built, network, 0).max_link_load
     files = [] if output is None else formats.write(built, output, format=format, bytes=parse_bytes(size))
@@ -99,7 +99,7 @@ class _Effort:
         self._after = self._before
 
     @contextmanager
-    def of(self, stage: str) -> Iterator[None]:
+    def measure(self, stage: str) -> Iterator[None]:
         start = time.perf_counter()
         yield
         self.seconds[stage] = time.perf_counter() - start

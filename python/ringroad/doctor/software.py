@@ -8,7 +8,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ringroad._native import Config, ConfigError, RingroadError, Topology
+from ringroad._native import HAS_UCX, Config, ConfigError, RingroadError, Topology
 from ringroad.doctor import Finding, Verdict
 from ringroad.doctor.network import devices as named_devices
 from ringroad.measure.facts import chosen as chosen_settings
@@ -59,19 +59,16 @@ def _numbers(version: str) -> tuple[int, int]:
 # ------------------------------------------------------------------------------------------------ UCX
 
 
-def ucx(found: Mapping[str, str], carrier: str) -> Finding:
-    """The UCX that ranks would load, where `carrier` carries messages between hosts."""
+def ucx(found: Mapping[str, str], carrier: str, has_ucx: bool = HAS_UCX) -> Finding:
+    """The UCX that ranks would load, if this build can, where `carrier` carries messages between hosts."""
     if "error" in found:
-        system = "apt-get install libucx0"
+        what, remedy = found["error"], "apt-get install libucx0"
+        if not has_ucx:
+            what, remedy = "this build has none", "install a wheel, or build ringroad with Cargo's feature ucx"
         if carrier.startswith("ucx"):
-            remedy = f"{system}; or, without RDMA devices, pip install libucx-cu12"
-            return Finding("UCX", "warning", f"{found['error']}; between hosts: {carrier}", remedy)
-        if "this build" in found["error"]:
-            system = "install a wheel, or build ringroad with Cargo's feature ucx"
-            return Finding(
-                "UCX", "note", "this build has none: only hosts with RDMA devices need it", f"If so: {system}"
-            )
-        return Finding("UCX", "note", f"{found['error']}: only hosts with RDMA devices need it", f"If so: {system}")
+            remedy += "; or, without RDMA devices, pip install libucx-cu12" if has_ucx else ""
+            return Finding("UCX", "warning", f"{what}; between hosts: {carrier}", remedy)
+        return Finding("UCX", "note", f"{what}: only hosts with RDMA devices need it", f"If so: {remedy}")
     why = f": {found['why']}" if "why" in found else ""
     return Finding("UCX", "ok", f"{found['version']} ({found['origin']}{why}), {found['path']}")
 

@@ -11,9 +11,9 @@ from ringroad._native import Communicator, Config, MismatchError, TimeoutError
 from ringroad._support.text import seconds, whole
 from ringroad.start.doors import addresses
 from ringroad.start.membership import FAILURES, LeftOutError, Membership
-from ringroad.start.progress import Arrays, Progress, State
 from ringroad.start.record import Record
 from ringroad.start.signals import answer
+from ringroad.start.state import Arrays, Progress, State
 
 Result = TypeVar("Result")
 

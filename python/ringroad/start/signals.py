@@ -23,7 +23,7 @@ def answer(config: Config) -> None:
 
 def _tell(_number: int, _frame: object) -> None:
     # Others may take a second to answer, and this rank has calls to go on with.
-    threading.Thread(target=_write, name="ringroad-status", daemon=True).start()
+    threading.Thread(target=_write, name="ringroad-signal", daemon=True).start()
 
 
 def _write() -> None:

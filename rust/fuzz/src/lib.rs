@@ -56,7 +56,7 @@ pub fn topology(topology: &Topology) {
         .filter(|member| !member.is_made_for_graph(Collective::Allreduce))
         .filter_map(|member| {
             let schedule = member.build(topology, Collective::Allreduce).ok()?;
-            let cost = ScheduleCost::of_schedule(&schedule, topology).ok()?;
+            let cost = ScheduleCost::from_schedule(&schedule, topology).ok()?;
             Some(Candidate::new(member, cost, true))
         })
         .collect();

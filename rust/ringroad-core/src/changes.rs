@@ -354,11 +354,11 @@ impl Changes {
         if self.gone.contains(&(source.min(target), source.max(target))) {
             return 0.0;
         }
-        let of = |id: &LinkId| {
+        let leads_there = |id: &LinkId| {
             let link = &base.topology.links()[*id];
             (link.source, link.target) == (source, target)
         };
-        let all: f64 = (0..base.topology.links().len()).filter(of).map(|id| base.rate(id)).sum();
+        let all: f64 = (0..base.topology.links().len()).filter(leads_there).map(|id| base.rate(id)).sum();
         let factor = self.factors.iter().find(|(a, b, _)| (*a, *b) == (source, target));
         all * factor.map_or(1.0, |(_, _, factor)| *factor)
     }
@@ -378,8 +378,8 @@ mod tests {
     /// The rounds of probes on the network as it is, with some noise, several times.
     fn measured(base: &Base<'_>, now: &Changes, tries: usize) -> Vec<Round> {
         let topology = now.apply(base.topology).unwrap();
-        let of = Base { topology: &topology, ..*base };
-        let measuring = Measuring::new(&of, &topology);
+        let changed = Base { topology: &topology, ..*base };
+        let measuring = Measuring::new(&changed, &topology);
         let flow =
             |(from, to): &(usize, usize)| Tried { from: *from, to: *to, fastest: 1.0, is_steady: true };
         let rounds: Vec<Vec<Tried>> =

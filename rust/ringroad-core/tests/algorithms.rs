@@ -362,7 +362,7 @@ fn the_largest() {
     {
         let topology: Topology = spec.parse().unwrap();
         let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
-        let cost = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
+        let cost = ScheduleCost::from_schedule(&schedule, &topology).unwrap();
         let load = cost.link_load() * topology.dimensions().len() as f64;
         assert_eq!(cost.steps.len(), steps, "{name} on {spec}");
         assert!((1.0..1.2).contains(&load), "{name} on {spec}: {load}");
@@ -449,7 +449,7 @@ fn messages_of_powers_are_contiguous() {
 fn short_all_to_alls_take_few_steps() {
     let cost = |name: &str, ranks: usize| {
         let schedule = find(name).unwrap().build(&on_ring(ranks), Collective::Alltoall).unwrap();
-        ScheduleCost::of_schedule(&schedule, &on_ring(ranks)).unwrap()
+        ScheduleCost::from_schedule(&schedule, &on_ring(ranks)).unwrap()
     };
     for (ranks, steps) in [(243, 5), (256, 6), (257, 6), (729, 6)] {
         let cost = cost("bruck-alltoall:3", ranks);
@@ -478,7 +478,8 @@ fn bruck_all_to_alls_keep_all_dimensions_busy() {
         let schedule = find(&name).unwrap().build(&topology, Collective::Alltoall).unwrap();
         let links = topology.links().len() as f64;
         let (view, mut routes) = (schedule.view(), Routes::new(&topology));
-        for (index, step) in ScheduleCost::of_schedule(&schedule, &topology).unwrap().steps.iter().enumerate()
+        for (index, step) in
+            ScheduleCost::from_schedule(&schedule, &topology).unwrap().steps.iter().enumerate()
         {
             let mut hops = |t: Transfer| routes.route(t.source, t.destination).unwrap().hops * t.chunks;
             let all: usize = view.transfers(index).into_iter().map(&mut hops).sum();
@@ -503,7 +504,7 @@ fn all_to_alls_along_dimensions() {
         .map(|(a, b)| usize::from(a != b && near(a.0, b.0) && near(a.1, b.1)))
         .collect();
     let topology = torus(&[4, 4]);
-    let cost = ScheduleCost::of_blocks(&schedule, &borders, &mut Routes::new(&topology)).unwrap();
+    let cost = ScheduleCost::with_blocks(&schedule, &borders, &mut Routes::new(&topology)).unwrap();
     assert!(cost.steps.len() == 2 && cost.steps.iter().all(|step| (step.messages, step.hops) == (2, 1)));
 }
 

@@ -76,7 +76,7 @@ fn bounds_are_none_too_low() {
         let network = network(spec);
         let found = concurrent_flow(&network, &Demands::Uniform, 0.005, &mut |_| true).unwrap();
         assert!(found.gap() <= 0.005, "{spec}: {:?}", found.rates());
-        let bounds = FlowBounds::of_network(&network, &Demands::Uniform);
+        let bounds = FlowBounds::from_network(&network, &Demands::Uniform);
         for bound in [bounds.distance, bounds.rank, bounds.bisection.unwrap(), bounds.degree.unwrap()] {
             assert!(bound >= found.rates()[0] * (1.0 - 1e-9), "{spec}: {bounds:?}");
         }
@@ -101,7 +101,7 @@ fn narrow_middles_are_found() {
         // A mesh without three of the four cables across its middle.
         (pairs("mesh:6x4", &[(8, 12), (9, 13), (11, 15)]), 1.0 / 144.0),
     ] {
-        let found = FlowBounds::of_network(&network, &Demands::Uniform).bisection.unwrap();
+        let found = FlowBounds::from_network(&network, &Demands::Uniform).bisection.unwrap();
         let flow = concurrent_flow(&network, &Demands::Uniform, 0.01, &mut |_| true).unwrap();
         assert!(found >= flow.rates()[0] * (1.0 - 1e-9), "{:?}: {found}", network.dimensions());
         assert!((found - rate).abs() < 1e-9, "{:?}: {found}, {rate}", network.dimensions());
@@ -130,7 +130,7 @@ fn hosts_are_bottlenecks() {
         // `direct` achieves the same rate, because spreading over all shortest paths is optimal on these networks.
         let direct = ringroad_core::algorithms::find("direct").unwrap();
         let schedule = direct.build(&topology, ringroad_core::Collective::Alltoall).unwrap();
-        let cost = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
+        let cost = ScheduleCost::from_schedule(&schedule, &topology).unwrap();
         let whole = cost.link_load() * topology.ranks() as f64;
         assert!((whole * rate - 1.0).abs() < 1e-6, "{spec}: {whole}");
     }
@@ -169,7 +169,7 @@ fn schedules_follow_the_flow() {
             made.verify().unwrap_or_else(|error| panic!("{spec}: {error}"));
             let longest = trips.iter().map(|trip| trip.arcs.len()).max().unwrap();
             assert!(made.steps.len() <= steps.max(longest), "{spec}: {} steps", made.steps.len());
-            let cost = ScheduleCost::of_schedule(&made, &topology).unwrap();
+            let cost = ScheduleCost::from_schedule(&made, &topology).unwrap();
             let whole = cost.link_load() * network.ranks() as f64;
             assert!(whole <= most, "{spec}: {whole} in {steps} steps, not {}", flow.bound);
             assert!(held_by_relays(&made) < 3 * made.chunks / network.ranks(), "{spec}");
@@ -243,13 +243,13 @@ fn unequal_blocks_cost_what_they_carry() {
     let schedule = direct.build(&topology, Collective::Alltoall).unwrap();
     let mut routes = Routes::new(&topology);
     let mut counts = vec![5; ranks * ranks];
-    let even = ScheduleCost::of_blocks(&schedule, &counts, &mut routes).unwrap();
-    let plain = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
+    let even = ScheduleCost::with_blocks(&schedule, &counts, &mut routes).unwrap();
+    let plain = ScheduleCost::from_schedule(&schedule, &topology).unwrap();
     assert!((even.link_load() - plain.link_load()).abs() < 1e-12);
     // Only rank 0 sends, and only to its neighbour: the mean of what ranks send is a ninth of that.
     counts.fill(0);
     counts[1] = 90;
-    let one = ScheduleCost::of_blocks(&schedule, &counts, &mut routes).unwrap();
+    let one = ScheduleCost::with_blocks(&schedule, &counts, &mut routes).unwrap();
     assert!((one.link_load() - 9.0).abs() < 1e-12, "{}", one.link_load());
 }
 

@@ -81,7 +81,7 @@ fn check(topology: &Topology) {
         let schedule = bfb::schedule("bfb", topology, collective).unwrap_or_else(|e| panic!("{what}: {e}"));
         schedule.verify().unwrap_or_else(|error| panic!("{what}: {error}"));
         check_ports(topology, &schedule);
-        let cost = ScheduleCost::of_schedule(&schedule, topology).unwrap();
+        let cost = ScheduleCost::from_schedule(&schedule, topology).unwrap();
         let expected = formula(topology, collective);
         assert_eq!(cost.steps.len(), expected.len(), "{what}");
         for (step, expected) in cost.steps.iter().zip(expected) {
@@ -93,7 +93,7 @@ fn check(topology: &Topology) {
             let expanded = schedule.expand();
             expanded.verify().unwrap_or_else(|error| panic!("{what}, written out: {error}"));
             assert_eq!(
-                ScheduleCost::of_schedule(&expanded, topology).unwrap().link_load(),
+                ScheduleCost::from_schedule(&expanded, topology).unwrap().link_load(),
                 cost.link_load(),
                 "{what}"
             );
@@ -184,7 +184,7 @@ fn optimal_wherever_it_is_known_to_be() {
     assert_eq!((bfb::reach(&twisted).unwrap().steps, bandwidths(&twisted)[0]), (2, Ratio::new(7u64, 8u64)));
     let petersen = petersen();
     let allreduce = bfb::schedule("bfb", &petersen, Collective::Allreduce).unwrap();
-    assert!((ScheduleCost::of_schedule(&allreduce, &petersen).unwrap().link_load() - 0.6).abs() < 1e-12);
+    assert!((ScheduleCost::from_schedule(&allreduce, &petersen).unwrap().link_load() - 0.6).abs() < 1e-12);
 }
 
 #[test]

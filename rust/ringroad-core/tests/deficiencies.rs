@@ -10,7 +10,7 @@ fn schedule(name: &str, topology: &Topology) -> Schedule {
 
 fn deficiencies(name: &str, spec: &str) -> Deficiencies {
     let topology = Topology::parse(spec).unwrap();
-    let cost = ScheduleCost::of_schedule(&schedule(name, &topology), &topology).unwrap();
+    let cost = ScheduleCost::from_schedule(&schedule(name, &topology), &topology).unwrap();
     cost.deficiencies(Collective::Allreduce, &topology)
 }
 
@@ -108,7 +108,7 @@ fn others() {
 #[test]
 fn reductions_may_hide_behind_transfers() {
     let topology = Topology::ring(4).unwrap();
-    let cost = ScheduleCost::of_schedule(&schedule("ring", &topology), &topology).unwrap();
+    let cost = ScheduleCost::from_schedule(&schedule("ring", &topology), &topology).unwrap();
     let check = |reduce_cost: f64, overlapped: bool, expected: f64| {
         let model = CostModel { bandwidth: Some(1.0), reduce_cost, overlapped, ..CostModel::default() };
         close(model.per_byte(&cost), expected, 1e-12, "seconds per byte");

@@ -32,7 +32,7 @@ fn measured(schedule: &Schedule, topology: &Topology) -> (usize, Ratio) {
     schedule.verify().unwrap_or_else(|error| panic!("{topology}: {error}"));
     let network = Digraph::from_topology(topology);
     let load = load(schedule, &network);
-    let cost = ScheduleCost::of_schedule(schedule, topology).unwrap();
+    let cost = ScheduleCost::from_schedule(schedule, topology).unwrap();
     assert!((cost.link_load() - load.to_f64()).abs() < 1e-9, "{topology}: {} {load}", cost.link_load());
     (schedule.steps.len(), load * Ratio::new(network.degree(), 1u64))
 }

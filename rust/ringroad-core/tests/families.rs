@@ -57,7 +57,7 @@ fn networks() -> Vec<Topology> {
 
 fn cost(name: &str, topology: &Topology) -> ScheduleCost {
     let schedule = find(name).unwrap().build(topology, Collective::Allreduce).unwrap();
-    ScheduleCost::of_schedule(&schedule, topology).unwrap()
+    ScheduleCost::from_schedule(&schedule, topology).unwrap()
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn every_algorithm_works_on_every_family() {
                 );
                 for routing in Routing::ALL {
                     let Ok(routed) = topology.clone().with_routing(routing) else { continue };
-                    let cost = ScheduleCost::of_schedule(&schedule, &routed)
+                    let cost = ScheduleCost::from_schedule(&schedule, &routed)
                         .unwrap_or_else(|e| panic!("{what}: {e}"));
                     assert!(cost.hops() <= schedule.steps.len() * topology.diameter(), "{what}");
                     // The busiest link carries at least an equal share of the load.

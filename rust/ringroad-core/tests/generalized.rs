@@ -159,7 +159,7 @@ fn bruck_over_powers_of_three() {
 
         let load = |name| {
             let schedule = build(name, ranks, Collective::Allreduce);
-            ScheduleCost::of_schedule(&schedule, &Topology::ring(ranks).unwrap()).unwrap().link_load()
+            ScheduleCost::from_schedule(&schedule, &Topology::ring(ranks).unwrap()).unwrap().link_load()
         };
         let (n, k) = (ranks as f64, f64::from(levels));
         assert!((load("bruck") - (2.0 * (k - 1.0) + 2.0 / 3.0)).abs() < 1e-9, "{ranks} ranks");

@@ -22,7 +22,7 @@ const MODEL: CostModel = CostModel {
 fn candidates(topology: &Topology, collective: Collective) -> Vec<Candidate> {
     let candidate = |member: Member, bit_identical| {
         let schedule = member.build(topology, collective).unwrap();
-        Candidate::new(member, ScheduleCost::of_schedule(&schedule, topology).unwrap(), bit_identical)
+        Candidate::new(member, ScheduleCost::from_schedule(&schedule, topology).unwrap(), bit_identical)
     };
     let all = available(topology, collective).into_iter();
     all.map(|member| candidate(member, member.bit_identical(topology, collective))).collect()
@@ -43,7 +43,7 @@ fn cables_carry_each_byte_as_if_hosts_were_ranks() {
         let topology = Topology::hosts(hosts, per_host).unwrap();
         let load = |name: &str| {
             let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
-            ScheduleCost::of_schedule(&schedule, &topology).unwrap().link_load()
+            ScheduleCost::from_schedule(&schedule, &topology).unwrap().link_load()
         };
         let part = |n: usize| 2.0 * (n - 1) as f64 / n as f64;
         let expected = part(per_host) / 2.0 + part(hosts);
@@ -105,7 +105,7 @@ fn messages_cost_their_receiver_too() {
 fn unequal_hosts_are_used_as_hosts() {
     let seconds = |topology: &Topology, name: &str| {
         let schedule = find(name).unwrap().build(topology, Collective::Allreduce).unwrap();
-        let cost = ScheduleCost::of_schedule(&schedule, topology).unwrap();
+        let cost = ScheduleCost::from_schedule(&schedule, topology).unwrap();
         CostModel::default().seconds(&cost, 1 << 20)
     };
     let cables = |topology: Topology| topology.with_links(Some(100e6 / 8.0), None).unwrap();

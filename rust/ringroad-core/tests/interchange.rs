@@ -89,7 +89,7 @@ fn schedules(name: &str) -> Vec<(String, Schedule)> {
 fn with_numbered_slots(schedule: &Schedule) -> Schedule {
     let mut numbers: HashMap<(Rank, usize), Vec<Slot>> = HashMap::new();
     let mut number = |rank: Rank, chunks: &ringroad_core::ChunkSet, slot: Slot| -> Vec<(usize, Slot)> {
-        let of = |chunk: usize| {
+        let numbered = |chunk: usize| {
             let known = numbers.entry((rank, chunk)).or_insert_with(|| vec![0]);
             let found = known.iter().position(|other| *other == slot);
             (
@@ -100,7 +100,7 @@ fn with_numbered_slots(schedule: &Schedule) -> Schedule {
                 }),
             )
         };
-        chunks.iter().map(of).collect()
+        chunks.iter().map(numbered).collect()
     };
     let mut schedule = schedule.expand();
     for step in &mut schedule.steps {

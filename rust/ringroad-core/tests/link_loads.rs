@@ -8,7 +8,7 @@ use ringroad_core::{Collective, Topology};
 /// The sum over the steps of what the most loaded link carries, as a fraction of the message.
 fn load(name: &str, topology: &Topology) -> f64 {
     let schedule = find(name).unwrap().build(topology, Collective::Allreduce).unwrap();
-    ScheduleCost::of_schedule(&schedule, topology).unwrap().link_load()
+    ScheduleCost::from_schedule(&schedule, topology).unwrap().link_load()
 }
 
 fn check(name: &str, topology: &str, expected: f64) {

@@ -130,14 +130,14 @@ fn different_orders_differ() {
         schedule
     };
     let mut expressions = Expressions::new(3);
-    let mut of = |chunks: &[[(usize, usize); 2]]| expressions.expression_of(&allreduce(chunks));
-    let first = of(&[[(0, 1), (1, 2)]]);
+    let mut expression = |chunks: &[[(usize, usize); 2]]| expressions.expression_of(&allreduce(chunks));
+    let first = expression(&[[(0, 1), (1, 2)]]);
     assert!(first.is_some());
-    assert_eq!(of(&[[(1, 0), (0, 2)]]), first, "(0 + 1) + 2 is (1 + 0) + 2");
-    assert_eq!(of(&[[(0, 1), (2, 1)]]), first, "wherever it is added up");
-    assert_ne!(of(&[[(1, 2), (0, 2)]]), first, "(1 + 2) + 0 is another sum");
-    assert_eq!(of(&[[(0, 1), (1, 2)], [(1, 0), (0, 2)]]), first);
-    assert_eq!(of(&[[(0, 1), (1, 2)], [(1, 2), (0, 2)]]), None, "one for each chunk");
+    assert_eq!(expression(&[[(1, 0), (0, 2)]]), first, "(0 + 1) + 2 is (1 + 0) + 2");
+    assert_eq!(expression(&[[(0, 1), (2, 1)]]), first, "wherever it is added up");
+    assert_ne!(expression(&[[(1, 2), (0, 2)]]), first, "(1 + 2) + 0 is another sum");
+    assert_eq!(expression(&[[(0, 1), (1, 2)], [(1, 0), (0, 2)]]), first);
+    assert_eq!(expression(&[[(0, 1), (1, 2)], [(1, 2), (0, 2)]]), None, "one for each chunk");
     assert_eq!(Expressions::new(4).expression_of(&allreduce(&[[(0, 1), (1, 2)]])), None, "other ranks");
 }
 

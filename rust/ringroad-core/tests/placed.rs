@@ -67,7 +67,7 @@ fn check(base: &Topology, placed: &Topology, positions: &[Rank], collective: Col
         schedule.expand().verify().unwrap_or_else(|error| panic!("{what}, written out: {error}"));
         let seconds = |schedule: &Schedule, topology: &Topology| {
             let model = CostModel { message_latency: 0.3e-6, reduce_cost: 5e-11, ..CostModel::default() };
-            let cost = ScheduleCost::of_schedule(schedule, topology).unwrap();
+            let cost = ScheduleCost::from_schedule(schedule, topology).unwrap();
             [0, 1 << 12, 1 << 24].map(|bytes| model.seconds(&cost, bytes))
         };
         for (here, there) in seconds(&schedule, placed).into_iter().zip(seconds(&original, base)) {

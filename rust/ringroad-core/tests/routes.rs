@@ -22,7 +22,7 @@ fn a_table_of_single_paths_is_single_path_routing() {
         for collective in Collective::ALL {
             for (index, member) in available(&single, collective).into_iter().enumerate() {
                 let schedule = member.build(&single, collective).unwrap();
-                let costs = [&single, &table].map(|on| ScheduleCost::of_schedule(&schedule, on).unwrap());
+                let costs = [&single, &table].map(|on| ScheduleCost::from_schedule(&schedule, on).unwrap());
                 assert_eq!(costs[0], costs[1], "{member}: {collective} on {plain}");
                 if index % 4 > 0 {
                     continue;

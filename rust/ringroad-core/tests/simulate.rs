@@ -148,7 +148,7 @@ fn ranks_share_cores() {
 /// The simulated time in synchronous steps, divided by the time of the cost model.
 fn ratio(member: Member, collective: Collective, on: &Topology, bytes: Bytes, model: CostModel) -> f64 {
     let schedule = member.build(on, collective).unwrap();
-    let predicted = model.seconds(&ScheduleCost::of_schedule(&schedule, on).unwrap(), bytes);
+    let predicted = model.seconds(&ScheduleCost::from_schedule(&schedule, on).unwrap(), bytes);
     let simulator = Simulator { model, lowering: whole(), details: false, ..Simulator::default() };
     simulator.run(&schedule, on, bytes, &Scenario::default()).unwrap().seconds / predicted
 }
@@ -274,7 +274,7 @@ fn a_slow_link_moves_both_alike() {
         let bytes = 4096 * schedule.chunks as Bytes;
         let simulator = Simulator { lowering: whole(), ..Simulator::default() };
         let predict = |on: &Topology| {
-            simulator.model.seconds(&ScheduleCost::of_schedule(&schedule, on).unwrap(), bytes)
+            simulator.model.seconds(&ScheduleCost::from_schedule(&schedule, on).unwrap(), bytes)
         };
         let run = |on: &Topology, scenario| simulator.run(&schedule, on, bytes, &scenario).unwrap();
         let before = run(&on, Scenario::default());
@@ -302,7 +302,7 @@ fn loads_are_those_of_the_cost_model() {
     {
         let on = topology(spec);
         let schedule = schedule(algorithm, Collective::Allreduce, &on);
-        let cost = ScheduleCost::of_schedule(&schedule, &on).unwrap();
+        let cost = ScheduleCost::from_schedule(&schedule, &on).unwrap();
         let bytes = 840 * schedule.chunks as Bytes;
         for (pace, forwarding) in [
             (Pace::Synchronous, Forwarding::CutThrough),

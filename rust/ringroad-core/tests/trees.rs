@@ -85,7 +85,7 @@ fn trees_run_on_blocks_of_any_size() {
                 for parts in [1, 20] {
                     let schedule = packing.schedule(parts, Budget::UNLIMITED).unwrap();
                     schedule.verify().unwrap();
-                    ScheduleCost::of_schedule(&schedule, &topology).unwrap();
+                    ScheduleCost::from_schedule(&schedule, &topology).unwrap();
                     for most in [1, 30, 200] {
                         let counts: Vec<usize> = (0..ranks).map(|_| random.below(most + 1)).collect();
                         check(&schedule, &counts, &mut random);
@@ -105,7 +105,7 @@ fn long_pipelines_are_close_to_their_load() {
             let promised = packing.load().to_f64();
             for (parts, most) in [(1, f64::INFINITY), (64, 2.0), (1024, 1.25)] {
                 let schedule = packing.schedule(parts, Budget::UNLIMITED).unwrap();
-                let load = ScheduleCost::of_schedule(&schedule, &topology).unwrap().link_load();
+                let load = ScheduleCost::from_schedule(&schedule, &topology).unwrap().link_load();
                 let what = format!("{} {collective} on {topology}: {load}, {promised}", schedule.name);
                 assert!(load >= promised * (1.0 - 1e-9) && load <= most * promised, "{what}");
             }

@@ -84,8 +84,8 @@ fn parallel_links_are_loaded_alike() {
     let unequal = topology("biring:4:6").map_links(|id, link| link.capacity = [1.0, 3.5][id % 2]).unwrap();
     balanced(&unequal);
     let counts = balanced(&unequal).0.counts(&unequal);
-    let of = |fast: usize| counts.iter().skip(fast).step_by(2).sum::<u64>();
-    assert!(of(1) > 2 * of(0), "{counts:?}");
+    let total = |fast: usize| counts.iter().skip(fast).step_by(2).sum::<u64>();
+    assert!(total(1) > 2 * total(0), "{counts:?}");
 }
 
 #[test]

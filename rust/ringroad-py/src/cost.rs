@@ -183,7 +183,7 @@ impl PyCostModel {
         let routes = &mut Routes::new(topology);
         let cost = py.detach(|| match &blocks {
             None => ScheduleCost::with_routes(schedule, routes),
-            Some(lengths) => ScheduleCost::of_blocks(schedule, lengths, routes),
+            Some(lengths) => ScheduleCost::with_blocks(schedule, lengths, routes),
         });
         let cost = cost.map_err(raise)?;
         object(py, COSTS, &self.0.cost(&cost, schedule.collective, topology, bytes))

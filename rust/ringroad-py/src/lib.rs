@@ -53,6 +53,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("HAS_UCX", ringroad_runtime::transport::HAS_UCX)?;
     errors::register(module)?;
     lab::register(module)?;
     module.add_class::<topology::PyTopology>()?;

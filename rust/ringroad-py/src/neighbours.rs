@@ -145,7 +145,7 @@ impl PyCommunicator {
     ) -> PyResult<Bound<'py, PyAny>> {
         let choices = py.detach(|| self.0.choices());
         let routes = &mut Routes::new(&choices.topology);
-        let cost = py.detach(|| ScheduleCost::of_blocks(&schedule.0, &blocks, routes)).map_err(raise)?;
+        let cost = py.detach(|| ScheduleCost::with_blocks(&schedule.0, &blocks, routes)).map_err(raise)?;
         object(py, COSTS, &choices.model.cost(&cost, schedule.0.collective, &choices.topology, bytes))
     }
 }

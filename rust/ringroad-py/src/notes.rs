@@ -26,7 +26,7 @@ impl PyNotes {
     #[new]
     fn new(py: Python<'_>) -> PyResult<Self> {
         let config = Config::from_env().map_err(raise)?;
-        let notes = py.detach(|| bootstrap::Notes::of_process(config.secret.as_ref().map(Secret::reveal)));
+        let notes = py.detach(|| bootstrap::Notes::for_process(config.secret.as_ref().map(Secret::reveal)));
         let failed = |error| raise(Error::Transport(format!("cannot listen for other processes: {error}")));
         Ok(PyNotes(notes.map_err(failed)?))
     }

@@ -18,7 +18,7 @@ pub struct Exactly(fn(i128, i128) -> i128);
 
 impl Function for Exactly {
     fn combine(&self, left: Memory, right: Memory) -> Result<Memory, String> {
-        Ok(Memory::of_slice(&[self.0(value(&left), value(&right))]))
+        Ok(Memory::from_slice(&[self.0(value(&left), value(&right))]))
     }
 }
 
@@ -56,7 +56,7 @@ pub fn is_beyond(object: &Bound<'_, PyAny>) -> bool {
 
 /// The memory of a number that is sent.
 pub fn memory(number: &Bound<'_, PyAny>) -> Memory {
-    Memory::of_slice(&[number.extract::<i64>().map_or(BEYOND, i128::from)])
+    Memory::from_slice(&[number.extract::<i64>().map_or(BEYOND, i128::from)])
 }
 
 /// The number in this memory. `what` is the call that has returned it.

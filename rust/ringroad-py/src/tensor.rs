@@ -44,9 +44,9 @@ struct DlpackExchange {
     stream: *const c_void,
 }
 
-/// The function that describes tensors. It takes objects of exactly the type `of`, `torch.Tensor`.
+/// The function that describes tensors. It takes objects of exactly the type `class`, `torch.Tensor`.
 struct Describer {
-    of: Py<PyType>,
+    class: Py<PyType>,
     describe: Describe,
     /// Keeps the function alive.
     _capsule: Py<PyCapsule>,
@@ -67,7 +67,7 @@ impl Tensor {
         static DESCRIBER: Once<Option<Describer>> = Once::new();
         let py = object.py();
         let describer = DESCRIBER.get_or_try_init(py, || Ok(describer(py).ok())).ok()?.as_ref()?;
-        if !object.get_type().is(&describer.of) {
+        if !object.get_type().is(&describer.class) {
             return None;
         }
         let mut found = std::mem::MaybeUninit::<Described>::uninit();
@@ -128,13 +128,13 @@ unsafe fn block(found: &Described) -> Option<Tensor> {
 }
 
 fn describer(py: Python<'_>) -> PyResult<Describer> {
-    let of = py.import("torch")?.getattr("Tensor")?.cast_into::<PyType>()?;
-    let capsule = of.getattr("__dlpack_c_exchange_api__")?.cast_into::<PyCapsule>()?;
+    let class = py.import("torch")?.getattr("Tensor")?.cast_into::<PyType>()?;
+    let capsule = class.getattr("__dlpack_c_exchange_api__")?.cast_into::<PyCapsule>()?;
     let exchange = capsule.pointer_checked(Some(c"dlpack_exchange_api"))?.cast::<DlpackExchange>();
     // SAFETY: by DLPack's specification a capsule of this name holds this table while the type exists.
     let (major, describe) = unsafe { (exchange.as_ref().major, exchange.as_ref().describe) };
     match describe.filter(|_| major == MAJOR) {
-        Some(describe) => Ok(Describer { of: of.unbind(), describe, _capsule: capsule.unbind() }),
+        Some(describe) => Ok(Describer { class: class.unbind(), describe, _capsule: capsule.unbind() }),
         None => Err(PyImportError::new_err(format!("torch has version {major} of DLPack, not {MAJOR}"))),
     }
 }

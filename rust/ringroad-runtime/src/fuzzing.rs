@@ -175,7 +175,7 @@ pub fn cached() -> Vec<u8> {
     let (topology, key) = key();
     let schedule = find("bfb").unwrap().build(&topology, Collective::Allreduce).unwrap();
     let known = KnownSchedule {
-        cost: ScheduleCost::of_schedule(&schedule, &topology).unwrap(),
+        cost: ScheduleCost::from_schedule(&schedule, &topology).unwrap(),
         digest: schedule.digest(),
     };
     let first = serde_json::to_string(&Header { key, known }).unwrap();

@@ -13,7 +13,7 @@ use ringroad_runtime::{
 };
 
 fn send(peer: Rank, tag: u32, content: [u8; 2]) -> Request {
-    Request::new(Operation::Send { peer, tag }, DType::U8, 2, Memory::of_slice(&content), Memory::nothing())
+    Request::new(Operation::Send { peer, tag }, DType::U8, 2, Memory::from_slice(&content), Memory::nothing())
 }
 
 fn receive(operation: Operation) -> Request {
@@ -113,7 +113,7 @@ fn receives_may_be_longer() {
             ];
             for operation in operations {
                 let long =
-                    Request::new(operation, DType::U8, 4, Memory::nothing(), Memory::of_slice(&[9_u8; 4]));
+                    Request::new(operation, DType::U8, 4, Memory::nothing(), Memory::from_slice(&[9_u8; 4]));
                 let work = communicator.start(Request { shorter: true, ..long }).unwrap();
                 work.wait().unwrap();
                 let message = Message { source: 1, tag: 5, bytes: 2, dtype: DType::U8 };
@@ -141,7 +141,7 @@ fn receives_may_allocate() {
                     let mut receive = Request::new(operation, dtype, 0, Memory::nothing(), Memory::nothing());
                     receive.key.allocates = true;
                     let work = communicator.start(receive).unwrap();
-                    let content = Memory::of_slice(&vec![me as u8; bytes]);
+                    let content = Memory::from_slice(&vec![me as u8; bytes]);
                     let send = Operation::Send { peer, tag: 5 };
                     let sent =
                         communicator.start(Request::new(send, DType::U8, bytes, content, Memory::nothing()));
@@ -223,7 +223,7 @@ fn what_goes_wrong() {
 
         // A message of another length.
         let group = common::group(2, means);
-        let longer = Memory::of_slice(&[1_u8, 2, 3]);
+        let longer = Memory::from_slice(&[1_u8, 2, 3]);
         let operation = Operation::Send { peer: 0, tag: 7 };
         let sent = group[1].start(Request::new(operation, DType::U8, 3, longer, Memory::nothing()));
         let error = group[0].run(any()).map(drop).unwrap_err();

@@ -68,7 +68,7 @@ impl Elements {
         for (start, length) in windows.filter(|(s, length)| *length > 0 && s + length <= most) {
             let outputs = each(group, |communicator| {
                 let rank = communicator.rank();
-                let input = Memory::of_slice(&self.0[rank][start..start + length]);
+                let input = Memory::from_slice(&self.0[rank][start..start + length]);
                 let elements = if collective.has_blocks() { length / ranks } else { length };
                 let held = collective.output(rank) != ringroad_core::collective::Holding::Nothing;
                 let output = Memory::zeroed(if held { 4 * elements } else { 0 });
@@ -566,7 +566,7 @@ fn all_ranks_have_the_schedule_that_rank_0_chose() {
     let config = read(&[("RINGROAD_ALGO", "allgather:bfb")]);
     let group = group_with(8, 0, &config, &on("without(hypercube:3, 0-1)"));
     let outputs = each(&group, |communicator| {
-        let input = Memory::of_slice(&[communicator.rank() as f32; 5]);
+        let input = Memory::from_slice(&[communicator.rank() as f32; 5]);
         let request = Request::new(
             Operation::Collective(Collective::Allgather),
             DType::F32,

@@ -210,8 +210,8 @@ proptest! {
     fn halves_round_once_from_single(pairs in prop::collection::vec(any::<(u16, u16)>(), 0..200)) {
         macro_rules! check {
             ($t:ident, $dtype:expr) => {
-                let bytes = |of: fn(&(u16, u16)) -> u16| -> Vec<u8> {
-                    pairs.iter().flat_map(|pair| of(pair).to_ne_bytes()).collect()
+                let bytes = |side: fn(&(u16, u16)) -> u16| -> Vec<u8> {
+                    pairs.iter().flat_map(|pair| side(pair).to_ne_bytes()).collect()
                 };
                 let (a, b) = (bytes(|pair| pair.0), bytes(|pair| pair.1));
                 for set in InstructionSet::available() {

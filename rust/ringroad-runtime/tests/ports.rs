@@ -128,7 +128,7 @@ fn collectives(communicator: &Communicator) {
     let message = |operation, input, output| Request::new(operation, DType::U8, 1 << 20, input, output);
     let (up, down) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
     for (to, from) in [(up, down), (down, up)] {
-        let bytes = Memory::of_slice(&vec![7u8; 1 << 20]);
+        let bytes = Memory::from_slice(&vec![7u8; 1 << 20]);
         let sent = message(Operation::Send { peer: to, tag: 5 }, bytes, Memory::nothing());
         let work = communicator.start(sent).unwrap();
         let receive = Operation::Receive { peer: from, tag: 5 };

@@ -209,7 +209,7 @@ fn collectives(communicator: &Communicator) {
     // The last messages arrive even though their sender leaves.
     let message = |operation, input, output| Request::new(operation, DType::U8, 1 << 20, input, output);
     let (up, down) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
-    let bytes = Memory::of_slice(&vec![7u8; 1 << 20]);
+    let bytes = Memory::from_slice(&vec![7u8; 1 << 20]);
     let sent = message(Operation::Send { peer: up, tag: 5 }, bytes, Memory::nothing());
     let work = communicator.start(sent).unwrap();
     let receive = Operation::Receive { peer: down, tag: 5 };

@@ -133,7 +133,7 @@ fn messages_of_all_sizes_come_in_any_order() {
                 let tag = tag(0, number as u32, 0);
                 let target = Region::zeroed(size);
                 let posted = early.then(|| group.receive(1, tag, target.clone()));
-                let sent = group.send(0, 1, tag, Region::of_slice(&pattern(size, 3)));
+                let sent = group.send(0, 1, tag, Region::from_slice(&pattern(size, 3)));
                 if !early {
                     group.comes(1, tag);
                     assert_eq!(group.all[1].oldest_unexpected(), Some(tag));
@@ -166,7 +166,7 @@ fn many_messages_are_in_flight() {
                     from,
                     to,
                     tag(from, 1, message),
-                    Region::of_slice(&pattern(size(message), message)),
+                    Region::from_slice(&pattern(size(message), message)),
                 ));
                 if message % 3 == 0 {
                     requests.push(group.receive(to, tag(from, 1, message), target.clone()));
@@ -200,7 +200,7 @@ fn ranks_that_call_at_the_same_time_share_connections() {
                 from,
                 to,
                 tag(from, 0, 0),
-                Region::of_slice(&pattern(5000, from as u32)),
+                Region::from_slice(&pattern(5000, from as u32)),
             ));
         }
         (0..random.below(16)).for_each(|_| group.step(random.below(2)));
@@ -236,7 +236,7 @@ fn equal_tags_stay_in_order() {
     let targets: Vec<Region> = sizes.iter().map(|size| Region::zeroed(*size)).collect();
     let mut requests = Vec::new();
     for (number, size) in sizes.into_iter().enumerate() {
-        requests.push(group.send(0, 1, tag(0, 1, 0), Region::of_slice(&pattern(size, number as u32))));
+        requests.push(group.send(0, 1, tag(0, 1, 0), Region::from_slice(&pattern(size, number as u32))));
     }
     group.comes(1, tag(0, 1, 0));
     for target in &targets {
@@ -261,7 +261,7 @@ fn what_does_not_fit_is_reported_to_the_receiver() {
             let found = Tag { check: if agree { 5 } else { 6 }, ..tag(0, 1, 1) };
             let target = Region::zeroed(expected);
             let posted = early.then(|| group.receive(1, tag(0, 1, 1), target.clone()));
-            let out = group.send(0, 1, found, Region::of_slice(&pattern(sent, 1)));
+            let out = group.send(0, 1, found, Region::from_slice(&pattern(sent, 1)));
             if !early {
                 group.comes(1, found);
             }
@@ -275,7 +275,7 @@ fn what_does_not_fit_is_reported_to_the_receiver() {
             assert!(content(&target).iter().all(|byte| *byte == 0), "nothing was written");
             // The connection goes on.
             let target = Region::zeroed(9);
-            group.send(0, 1, tag(0, 2, 0), Region::of_slice(&pattern(9, 7)));
+            group.send(0, 1, tag(0, 2, 0), Region::from_slice(&pattern(9, 7)));
             let received = group.receive(1, tag(0, 2, 0), target.clone());
             group.finish(received).unwrap();
             assert_eq!(content(&target), pattern(9, 7));
@@ -289,7 +289,7 @@ fn memory_for_the_unexpected_is_bounded() {
     let mut group = Group::new(group(2, None));
     let count = 3000;
     let sent: Vec<_> = (0..count)
-        .map(|number| group.send(0, 1, tag(0, number, 0), Region::of_slice(&pattern(8 << 10, number))))
+        .map(|number| group.send(0, 1, tag(0, number, 0), Region::from_slice(&pattern(8 << 10, number))))
         .collect();
     group.comes(1, tag(0, count - 1, 0));
     let complete = sent.iter().filter(|request| group.done.contains_key(request)).count();
@@ -386,7 +386,7 @@ fn a_rank_that_leaves_is_noticed() {
         group.send(1, 0, tag(1, 0, 0), Region::zeroed(8));
         group.finish(received).unwrap();
         // It comes although its sender leaves.
-        group.send(1, 0, tag(1, 1, 0), Region::of_slice(&pattern(1000, 1)));
+        group.send(1, 0, tag(1, 1, 0), Region::from_slice(&pattern(1000, 1)));
         let mut leaver = group.all.pop().unwrap();
         match how {
             0 => leaver.close(Instant::now() + TEST_TIMEOUT),
@@ -414,7 +414,7 @@ fn closing_waits_for_what_was_sent() {
     let mut receiver = group.pop().unwrap();
     let mut sender = group.pop().unwrap();
     let size = 5 << 20;
-    sender.send(1, 0, tag(0, 0, 0), Region::of_slice(&pattern(size, 9)), 1).unwrap();
+    sender.send(1, 0, tag(0, 0, 0), Region::from_slice(&pattern(size, 9)), 1).unwrap();
     let thread = std::thread::spawn(move || sender.close(Instant::now() + TEST_TIMEOUT));
     std::thread::sleep(Duration::from_millis(50));
     assert!(!thread.is_finished());
@@ -522,7 +522,7 @@ fn further_connections_can_be_done_without() {
     for sequence in 0..3 {
         let target = Region::zeroed(size);
         let received = group.receive(1, tag(0, sequence, 0), target.clone());
-        let sent = group.send(0, 1, tag(0, sequence, 0), Region::of_slice(&pattern(size, 4)));
+        let sent = group.send(0, 1, tag(0, sequence, 0), Region::from_slice(&pattern(size, 4)));
         group.finish(received).unwrap();
         group.finish(sent).unwrap();
         assert!(content(&target) == pattern(size, 4));
@@ -622,7 +622,7 @@ fn replays_are_turned_away() {
             .for_each(|one| one.set_addresses(published.to_vec(), &Topology::switch(2).unwrap()).unwrap());
         let target = Region::zeroed(3000);
         let received = group.receive(1, tag(0, 0, 0), target.clone());
-        group.send(0, 1, tag(0, 0, 0), Region::of_slice(&pattern(3000, 4)));
+        group.send(0, 1, tag(0, 0, 0), Region::from_slice(&pattern(3000, 4)));
         group.finish(received).unwrap();
         assert!(content(&target) == pattern(3000, 4));
         let heard = heard.lock().unwrap().clone();
@@ -662,7 +662,7 @@ fn strangers_do_no_harm() {
     }
     let target = Region::zeroed(2 << 20);
     let received = group.receive(1, tag(0, 0, 0), target.clone());
-    group.send(0, 1, tag(0, 0, 0), Region::of_slice(&pattern(2 << 20, 6)));
+    group.send(0, 1, tag(0, 0, 0), Region::from_slice(&pattern(2 << 20, 6)));
     group.finish(received).unwrap();
     assert!(content(&target) == pattern(2 << 20, 6));
     assert_eq!((&group.failed, &group.notices), (&vec![], &vec![]));

@@ -125,7 +125,7 @@ fn orders(peer: &mut Peer) {
                 assert_eq!(peer.transport.unexpected(1, sequence), None);
             } else {
                 peer.barrier(&format!("posted{sequence}.{message}"));
-                let request = peer.send(tag, Region::of_slice(&pattern(size, message)));
+                let request = peer.send(tag, Region::from_slice(&pattern(size, message)));
                 peer.barrier(&format!("sent{sequence}.{message}"));
                 peer.finish(request).unwrap();
             }
@@ -154,7 +154,7 @@ fn many(peer: &mut Peer) {
         let tag = Tag { source: 1 - peer.rank, ..peer.tag(0, message, 1) };
         requests.push(peer.receive(tag, targets[message as usize].clone()));
         let tag = Tag { source: peer.rank, ..tag };
-        requests.push(peer.send(tag, Region::of_slice(&pattern(size(message), message))));
+        requests.push(peer.send(tag, Region::from_slice(&pattern(size(message), message))));
     }
     for request in requests {
         peer.finish(request).unwrap();
@@ -178,7 +178,7 @@ fn mismatches(peer: &mut Peer) {
                 if late {
                     peer.barrier(&format!("posted{sequence}"));
                 }
-                let request = peer.send(tag, Region::of_slice(&pattern(sent, 1)));
+                let request = peer.send(tag, Region::from_slice(&pattern(sent, 1)));
                 // A send whose receiver gets an error may fail or not.
                 let _ = peer.finish(request);
                 peer.barrier(&format!("sent{sequence}"));
@@ -451,8 +451,8 @@ fn close(peer: &mut Peer) {
     let tag = peer.tag(0, 0, 0);
     let size = 4 << 20;
     if peer.rank == 0 {
-        peer.send(Tag { source: 0, ..tag }, Region::of_slice(&pattern(size, 6)));
-        peer.send(Tag { source: 0, message: 1, ..tag }, Region::of_slice(&pattern(8, 6)));
+        peer.send(Tag { source: 0, ..tag }, Region::from_slice(&pattern(size, 6)));
+        peer.send(Tag { source: 0, message: 1, ..tag }, Region::from_slice(&pattern(8, 6)));
         peer.receive(Tag { source: 1, message: 9, ..tag }, Region::zeroed(8));
         peer.ends("close", Duration::from_secs(3), |transport, deadline| transport.close(deadline));
         peer.barrier("closed");
@@ -557,7 +557,7 @@ fn ports(peer: &mut Peer) {
     let (last, first) = (peer.tag(Tag::SEQUENCES - 1, 0, 1), peer.tag(0, 0, 2));
     if peer.rank == 1 {
         for (tag, port) in [(last, 1), (first, 2), (last, 0)] {
-            let request = peer.send_by(port, tag, Region::of_slice(&pattern(100, port as u32)));
+            let request = peer.send_by(port, tag, Region::from_slice(&pattern(100, port as u32)));
             peer.finish(request).unwrap();
             peer.until_barrier(&format!("sent{port}"));
             peer.until_barrier(&format!("seen{port}"));
@@ -716,7 +716,7 @@ impl Peer {
     }
 
     fn send_bytes(&mut self, tag: Tag, bytes: &[u8]) {
-        let request = self.send(tag, Region::of_slice(bytes));
+        let request = self.send(tag, Region::from_slice(bytes));
         self.finish(request).unwrap();
     }
 

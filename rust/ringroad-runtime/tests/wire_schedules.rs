@@ -192,7 +192,7 @@ fn check<const TYPE: usize>(
 ) -> [f64; 2] {
     let Schedule { collective, ranks, .. } = *schedule;
     let results = run(schedule, inputs, elements, options, random);
-    let Rounding { agrees, roundings } = Rounding::of_schedule(schedule).expect("it is small");
+    let Rounding { agrees, roundings } = Rounding::from_schedule(schedule).expect("it is small");
     let (format, dtype) = (FORMAT.get(), Number::<TYPE>::DTYPE);
     let name = &schedule.name;
     let what = || {
@@ -354,7 +354,7 @@ fn replicas_stay_bit_identical() {
     for topology in networks(16) {
         for member in available(&topology, Collective::Allreduce) {
             let Ok(schedule) = member.build(&topology, Collective::Allreduce) else { continue };
-            let rounding = Rounding::of_schedule(&schedule).unwrap();
+            let rounding = Rounding::from_schedule(&schedule).unwrap();
             if member.bit_identical(&topology, Collective::Allreduce) && !rounding.agrees {
                 refused.insert(member.algorithm().name);
             }

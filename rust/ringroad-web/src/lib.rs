@@ -176,7 +176,7 @@ impl Steps {
         let member = algorithms::find(algorithm).map_err(raise)?;
         let schedule = member.build(&network.0, collective).map_err(raise)?;
         schedule.verify().map_err(raise)?;
-        let cost = ScheduleCost::of_schedule(&schedule, &network.0).map_err(raise)?;
+        let cost = ScheduleCost::from_schedule(&schedule, &network.0).map_err(raise)?;
         let loads = link_loads(&schedule, &network.0).map_err(raise)?;
         Ok(Steps { schedule, cost, loads })
     }

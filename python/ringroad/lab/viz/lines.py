@@ -5,7 +5,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from ringroad._support.pictures import need_matplotlib
-from ringroad.lab.viz.scales import log_bytes, log_seconds
+from ringroad.lab.viz.axes import log_bytes, log_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ import numpy as np
 
 from ringroad._support.pictures import need_matplotlib
 from ringroad._support.text import seconds_text, significant
+from ringroad.lab.viz.axes import unit_of_size, unit_of_time
 from ringroad.lab.viz.layout import Drawing, draw
-from ringroad.lab.viz.scales import unit_of_size, unit_of_time
 from ringroad.lab.viz.subjects import Loaded
 
 if TYPE_CHECKING:

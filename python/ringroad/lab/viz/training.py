@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ringroad._support.pictures import need_matplotlib
 from ringroad._support.text import seconds_text
-from ringroad.lab.viz.scales import unit_of_time
+from ringroad.lab.viz.axes import unit_of_time
 from ringroad.lab.viz.subjects import Iteration
 
 if TYPE_CHECKING:

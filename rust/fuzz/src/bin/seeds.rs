@@ -74,8 +74,8 @@ fn networks() -> Vec<String> {
 fn rules() -> String {
     let [ring, swing] = ["ring", "swing"].map(|name| find(name).unwrap());
     let table = SwitchTable::always(swing);
-    let of = |collective| rules_of_table(collective, &table);
-    let mut rules = of(Collective::Allreduce);
+    let written = |collective| rules_of_table(collective, &table);
+    let mut rules = written(Collective::Allreduce);
     rules[0].algorithm = ring;
     rules[0].ranks = Some(8);
     write_rules(&rules)

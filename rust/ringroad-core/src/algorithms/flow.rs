@@ -11,6 +11,9 @@
 //!
 //! Cost: there is no formula; the schedule itself tells. With enough steps the busiest link carries little more than in
 //! any flow. With as few steps as the longest path has links, it carries somewhat more.
+//!
+//! A relay stores each chunk that it forwards in memory of its own. `python/ringroad/lab/programs.py` states the same
+//! problem as linear programs, with which tests and `reproduce basu` compare.
 
 use super::{ScheduleRequest, SearchObstacle};
 use crate::schedule::Schedule;

@@ -1,5 +1,9 @@
 //! Where a schedule is made: for ranks that are placed on a network, for their positions there, with the ranks renumbered
 //! afterwards.
+//!
+//! So no algorithm knows of placements ([`Schedule::placed`] renumbers ranks and blocks). A symmetric schedule stays
+//! symmetric, and a choice evaluates candidates by their schedules for the positions, which cost as much. Only what
+//! depends on the order of ranks (scans, sums in rank order, schedules of the user's own) is made for the ranks.
 
 use super::{Member, Shape};
 use crate::collective::Collective;

@@ -175,18 +175,18 @@ fn rooted(request: &ScheduleRequest<'_>, root: Rank) -> Schedule {
     // The root has all slices already.
     gather.iter_mut().for_each(|step| step.sends.retain(|send| send.destination != root));
     let groups = side_by_side((0..per_host).map(group));
-    let of = |steps, collective| Schedule {
+    let schedule = |steps, collective| Schedule {
         steps,
         ..Schedule::empty(name, collective, ranks, per_host * network.chunks)
     };
     if let Collective::Broadcast { .. } = collective {
-        return of(scatter.into_iter().chain(groups).chain(gather).collect(), collective);
+        return schedule(scatter.into_iter().chain(groups).chain(gather).collect(), collective);
     }
     let backwards = |steps| {
-        let part = of(steps, Collective::Broadcast { root });
+        let part = schedule(steps, Collective::Broadcast { root });
         part.reverse().expect("broadcasts can be reversed").steps
     };
-    of(backwards(gather).into_iter().chain(groups).chain(backwards(scatter)).collect(), collective)
+    schedule(backwards(gather).into_iter().chain(groups).chain(backwards(scatter)).collect(), collective)
 }
 
 /// The steps of a schedule along a dimension of the grid, with its ranks and chunks renamed.

@@ -10,6 +10,10 @@
 //!
 //! On a torus, ports are those of [`Topology::port_link`]. Behind a switch and on hosts, ranks count as a ring: port 0
 //! leads to rank + 1 and port 1 to rank - 1. A message leaves by the shorter way around.
+//!
+//! Schedules that are made for a graph ([`crate::synthesis`]) are ordinary algorithms with two differences: their
+//! requirement checks the graph and not only the grid, and they say on which topologies they are candidates by
+//! default (not on whole tori, where a known algorithm is as good).
 
 mod bfb;
 mod binomial;
@@ -259,7 +263,7 @@ impl Construct {
             Construct::Search(_, Some(cost)) => {
                 cost(request).map_err(|why| Unavailable::search(request, why))
             }
-            Construct::Search(_, None) => Ok(CostLine::of_schedule(&self.schedule(request)?)),
+            Construct::Search(_, None) => Ok(CostLine::from_schedule(&self.schedule(request)?)),
         }
     }
 }
@@ -324,7 +328,7 @@ pub struct CostLine {
 
 impl CostLine {
     /// That of a schedule without a formula.
-    fn of_schedule(schedule: &Schedule) -> CostLine {
+    fn from_schedule(schedule: &Schedule) -> CostLine {
         CostLine { steps: schedule.steps.len(), sent: schedule.max_sent() }
     }
 }
@@ -407,7 +411,7 @@ impl Algorithm {
 
 impl Member {
     /// The member that stands for a message from one rank to another, which is always sent directly.
-    pub fn of_messages() -> Member {
+    pub fn for_messages() -> Member {
         find("direct").expect("it is in the catalogue")
     }
 

@@ -74,7 +74,7 @@ pub(super) fn latency(request: &ScheduleRequest<'_>) -> Schedule {
 /// The cost of [`schedule`].
 pub(super) fn cost(request: &ScheduleRequest<'_>) -> CostLine {
     match request.shape.has_unequal_hosts() {
-        true => CostLine::of_schedule(&sliced(request)),
+        true => CostLine::from_schedule(&sliced(request)),
         false => hierarchical::cost(request),
     }
 }
@@ -82,7 +82,7 @@ pub(super) fn cost(request: &ScheduleRequest<'_>) -> CostLine {
 /// The cost of [`latency`].
 pub(super) fn latency_cost(request: &ScheduleRequest<'_>) -> CostLine {
     match request.shape.has_unequal_hosts() {
-        true => CostLine::of_schedule(&whole(request)),
+        true => CostLine::from_schedule(&whole(request)),
         false => hierarchical::latency_cost(request),
     }
 }

@@ -16,11 +16,11 @@ use crate::units::Rank;
 
 impl ScheduleCost {
     /// The cost of `schedule` on `topology`, whose first ranks are the ranks of the schedule.
-    pub fn of_schedule(schedule: &Schedule, topology: &Topology) -> Result<ScheduleCost, CostError> {
+    pub fn from_schedule(schedule: &Schedule, topology: &Topology) -> Result<ScheduleCost, CostError> {
         ScheduleCost::with_routes(schedule, &mut Routes::new(topology))
     }
 
-    /// As [`ScheduleCost::of_schedule`], with routes that can be reused for other schedules on the same topology.
+    /// As [`ScheduleCost::from_schedule`], with routes that can be reused for other schedules on the same topology.
     pub fn with_routes(schedule: &Schedule, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
         ScheduleCost::in_turn(std::slice::from_ref(schedule), routes)
     }
@@ -37,7 +37,7 @@ impl ScheduleCost {
     /// gather and scatter there is a length for each rank, and the figures are fractions of all blocks together.
     /// For an all-to-all there is a length for each pair, by source, then by target, and the figures are fractions of
     /// what a rank sends on average. Blocks of length 0 are not sent, and steps without messages are left out.
-    pub fn of_blocks(
+    pub fn with_blocks(
         schedule: &Schedule,
         lengths: &[usize],
         routes: &mut Routes<'_>,
@@ -81,8 +81,9 @@ impl ScheduleCost {
                     routes.route(source, destination)?;
                 }
             }
-            let links =
-                |index: usize| traffic::of_step(view, index, vector, routes, &mut totals, alike.times[index]);
+            let links = |index: usize| {
+                traffic::step_cost(view, index, vector, routes, &mut totals, alike.times[index])
+            };
             steps.extend(alike.steps(view, topology, vector, links)?);
         }
         Ok(ScheduleCost { steps, busiest_link: totals.most(routes) / vector })
@@ -94,7 +95,7 @@ impl ScheduleCost {
         let vector = chunks_per_vector(schedules, bounds.topology())?;
         let mut steps: Vec<StepCost> = Vec::new();
         for view in schedules.iter().map(Schedule::view) {
-            let links = |index: usize| bounds.of_step(&view, index, vector);
+            let links = |index: usize| bounds.step_cost(&view, index, vector);
             steps.extend(StepClasses::from_view(&view).steps(&view, bounds.topology(), vector, links)?);
         }
         let busiest_link = steps.iter().map(|step| step.link_load).sum();
@@ -149,7 +150,7 @@ impl StepClasses {
             let cost = links(index)?;
             let port_load = traffic::busiest_port(view, index, topology) as f64 / vector;
             let (messages, reduced) = (view.messages(index), view.reduced(index) as f64 / vector);
-            let incast = inlets.of_step(view, index);
+            let incast = inlets.further_in_step(view, index);
             let [all_messages, all_sent, all_reduced] = view.all(index);
             let all = StepTotals {
                 messages: all_messages,

@@ -103,7 +103,7 @@ impl<'a> Bounds<'a> {
     }
 
     /// A lower bound of the cost of any schedule that performs `collective` in `steps` steps, or in any number of them.
-    pub fn of_collective(&self, collective: Collective, steps: Option<usize>) -> ScheduleCost {
+    pub fn collective_cost(&self, collective: Collective, steps: Option<usize>) -> ScheduleCost {
         let ranks = self.topology.ranks();
         let others = (ranks - 1) as f64;
         // What must reach all ranks together, and what must reach and leave each of them, as fractions of the
@@ -156,7 +156,7 @@ impl<'a> Bounds<'a> {
     }
 
     /// A lower bound of the part of a step's cost that depends on links, for a vector of `vector` chunks.
-    pub(super) fn of_step(&self, view: &View<'_>, step: usize, vector: f64) -> Result<StepCost, CostError> {
+    pub(super) fn step_cost(&self, view: &View<'_>, step: usize, vector: f64) -> Result<StepCost, CostError> {
         let ranks = self.topology.ranks();
         let (mut most, mut load) = (0, 0);
         for transfer in view.transfers(step) {
@@ -231,10 +231,10 @@ mod tests {
             for collective in Collective::ALL {
                 for member in available(&topology, collective) {
                     let schedule = member.build(&topology, collective).unwrap();
-                    let cost = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
+                    let cost = ScheduleCost::from_schedule(&schedule, &topology).unwrap();
                     let built = ScheduleCost::at_least(std::slice::from_ref(&schedule), &bounds).unwrap();
-                    let early = bounds.of_collective(collective, Some(cost.steps.len()));
-                    let any = bounds.of_collective(collective, None);
+                    let early = bounds.collective_cost(collective, Some(cost.steps.len()));
+                    let any = bounds.collective_cost(collective, None);
                     for model in [plain, stated, oversubscribed] {
                         for bytes in [0, 1 << 10, 1 << 30] {
                             let seconds = [&any, &early, &built, &cost].map(|c| model.seconds(c, bytes));

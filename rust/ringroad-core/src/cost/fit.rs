@@ -288,7 +288,7 @@ mod tests {
         for collective in collectives {
             for member in algorithms::available(&topology, *collective) {
                 let cost =
-                    ScheduleCost::of_schedule(&member.build(&topology, *collective).unwrap(), &topology)
+                    ScheduleCost::from_schedule(&member.build(&topology, *collective).unwrap(), &topology)
                         .unwrap();
                 found.extend((3..26).step_by(3).map(|power| (cost.clone(), 1 << power)));
             }

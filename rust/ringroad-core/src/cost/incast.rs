@@ -51,7 +51,7 @@ impl Inlets {
     }
 
     /// The most senders beyond the first that a port has in a step.
-    pub fn of_step(&self, view: &View<'_>, step: usize) -> usize {
+    pub fn further_in_step(&self, view: &View<'_>, step: usize) -> usize {
         let ranks = 0..view.ranks();
         if let Some(partners) = view.partners(step).filter(|_| self.hosts.is_sorted_by(|a, b| a < b)) {
             // All ranks have the same number of senders, but not of ports.
@@ -75,7 +75,12 @@ mod tests {
     }
 
     fn counts(schedule: &Schedule, topology: &Topology) -> Vec<usize> {
-        ScheduleCost::of_schedule(schedule, topology).unwrap().steps.iter().map(|step| step.incast).collect()
+        ScheduleCost::from_schedule(schedule, topology)
+            .unwrap()
+            .steps
+            .iter()
+            .map(|step| step.incast)
+            .collect()
     }
 
     #[test]
@@ -111,7 +116,7 @@ mod tests {
     fn seconds() {
         let topology = topology("switch:6");
         let schedule = find("direct").unwrap().build(&topology, Collective::Allreduce).unwrap();
-        let cost = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
+        let cost = ScheduleCost::from_schedule(&schedule, &topology).unwrap();
         let model = CostModel {
             step_latency: 2e-6,
             incast_latency: 0.5e-6,
@@ -150,7 +155,7 @@ mod tests {
             let topology = Topology::switch(ranks).unwrap();
             let cost = |name: &str| {
                 let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
-                let cost = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
+                let cost = ScheduleCost::from_schedule(&schedule, &topology).unwrap();
                 model.fixed(&cost) + model.per_byte(&cost) * bytes
             };
             let names =

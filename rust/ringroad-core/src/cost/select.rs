@@ -153,7 +153,6 @@ pub enum TableError {
 }
 
 #[derive(Deserialize)]
-#[serde(rename = "StoredTable")]
 struct StoredSwitchTable {
     ranges: Vec<SwitchRange>,
 }

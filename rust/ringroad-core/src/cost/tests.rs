@@ -34,7 +34,7 @@ fn ring_reduce_scatter(ranks: usize) -> Schedule {
 }
 
 fn cost(schedule: &Schedule, topology: &str) -> ScheduleCost {
-    ScheduleCost::of_schedule(schedule, &Topology::parse(topology).unwrap()).unwrap()
+    ScheduleCost::from_schedule(schedule, &Topology::parse(topology).unwrap()).unwrap()
 }
 
 fn assert_close(found: f64, expected: f64, what: &str) {
@@ -107,7 +107,7 @@ fn loads_and_hops_follow_the_routes() {
 fn steps_within_a_host_are_cheaper_than_steps_between_hosts() {
     let hosts = Topology::parse("hosts:2x2").unwrap().with_hosts(Some(4.0), Some(2e-6)).unwrap();
     let check = |sends: &[(Rank, Rank, usize)], hops: usize, load: f64, extra: Seconds| {
-        let cost = ScheduleCost::of_schedule(&one_step(4, 1, sends), &hosts).unwrap();
+        let cost = ScheduleCost::from_schedule(&one_step(4, 1, sends), &hosts).unwrap();
         assert_eq!((cost.hops(), cost.link_load(), cost.steps[0].extra_latency), (hops, load, extra));
         assert_close(cost.steps[0].latency, hops as f64 * MEMORY_LATENCY + extra, "latency");
         assert_close(cost.steps[0].seconds_per_byte, load / DEFAULT_BANDWIDTH, "seconds per byte");
@@ -168,7 +168,7 @@ fn a_slow_link_counts_even_when_it_is_not_the_most_loaded() {
     links[0].bandwidth = 1e9; // 0 → 1
     let slow = Topology::from_links("slow", 4, 4, links).unwrap();
     let schedule = one_step(4, 2, &[(0, 1, 1), (2, 3, 2)]);
-    let step = ScheduleCost::of_schedule(&schedule, &slow).unwrap().steps[0];
+    let step = ScheduleCost::from_schedule(&schedule, &slow).unwrap().steps[0];
     assert_eq!((step.link_load, step.seconds_per_byte), (1.0, 0.5 / 1e9));
 }
 
@@ -187,7 +187,7 @@ fn schedules_may_use_part_of_a_topology_but_not_more() {
         ScheduleCost::default()
     );
     let check = |schedule: Schedule, message: &str| {
-        let error = ScheduleCost::of_schedule(&schedule, &Topology::ring(4).unwrap()).unwrap_err();
+        let error = ScheduleCost::from_schedule(&schedule, &Topology::ring(4).unwrap()).unwrap_err();
         assert_eq!(error.to_string(), message);
     };
     check(
@@ -349,7 +349,7 @@ fn a_comparison_says_what_would_change_the_choice() {
     };
     let all = crate::algorithms::available(&topology, Collective::Allreduce);
     let cost = |member: &Member| {
-        ScheduleCost::of_schedule(&member.build(&topology, Collective::Allreduce).unwrap(), &topology)
+        ScheduleCost::from_schedule(&member.build(&topology, Collective::Allreduce).unwrap(), &topology)
             .unwrap()
     };
     let all: Vec<Candidate> = all.iter().map(|member| Candidate::new(*member, cost(member), true)).collect();
@@ -488,22 +488,22 @@ fn blocks_may_differ_in_length() {
     let topology = Topology::parse("ring:4").unwrap();
     let routes = &mut crate::topology::Routes::new(&topology);
     let schedule = ring_reduce_scatter(4);
-    let equal = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
-    assert_eq!(ScheduleCost::of_blocks(&schedule, &[3; 4], routes).unwrap(), equal);
+    let equal = ScheduleCost::from_schedule(&schedule, &topology).unwrap();
+    assert_eq!(ScheduleCost::with_blocks(&schedule, &[3; 4], routes).unwrap(), equal);
     // In every step each block is on another link, so the longest block, half of all bytes, determines the step's time.
-    let uneven = ScheduleCost::of_blocks(&schedule, &[5, 0, 2, 3], routes).unwrap();
+    let uneven = ScheduleCost::with_blocks(&schedule, &[5, 0, 2, 3], routes).unwrap();
     assert_close(uneven.link_load(), 3.0 * 0.5, "three steps with half of the vector");
     assert_close(uneven.steps[0].all.sent, 1.0, "all blocks are sent");
     // Steps that differ in the lengths of their blocks only.
     let mut one_by_one = Schedule::empty("one by one", Collective::Allgather, 4, 4);
     (0..4).for_each(|block| one_by_one.push(vec![send(0, 1, ChunkSet::range(block, block + 1))]));
-    let uneven = ScheduleCost::of_blocks(&one_by_one, &[5, 0, 2, 3], routes).unwrap();
+    let uneven = ScheduleCost::with_blocks(&one_by_one, &[5, 0, 2, 3], routes).unwrap();
     let loads: Vec<f64> = uneven.steps.iter().map(|step| step.link_load).collect();
     assert_eq!(loads, [0.5, 0.2, 0.3], "an empty block is not sent");
     // An all-to-all in which every rank sends to the next one only.
     let direct = crate::algorithms::find("direct").unwrap().build(&topology, Collective::Alltoall).unwrap();
     let next: Vec<usize> = (0..16).map(|pair| usize::from((pair / 4 + 1) % 4 == pair % 4)).collect();
-    let sparse = ScheduleCost::of_blocks(&direct, &next, routes).unwrap();
+    let sparse = ScheduleCost::with_blocks(&direct, &next, routes).unwrap();
     assert_eq!((sparse.hops(), sparse.link_load(), sparse.steps[0].all.messages), (1, 1.0, 4));
     for spec in ["petersen", "ring:5"] {
         let topology = Topology::parse(spec).unwrap();
@@ -511,14 +511,15 @@ fn blocks_may_differ_in_length() {
         for collective in [Collective::Allgather, Collective::ReduceScatter, Collective::Gather { root: 2 }] {
             for member in crate::algorithms::available(&topology, collective) {
                 let schedule = member.build(&topology, collective).unwrap();
-                let equal = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
-                let blocks = ScheduleCost::of_blocks(&schedule, &vec![7; topology.ranks()], routes).unwrap();
+                let equal = ScheduleCost::from_schedule(&schedule, &topology).unwrap();
+                let blocks =
+                    ScheduleCost::with_blocks(&schedule, &vec![7; topology.ranks()], routes).unwrap();
                 assert_close(blocks.link_load(), equal.link_load(), &format!("{member} on {spec}"));
             }
         }
     }
     for (lengths, collective) in [(&[1; 3][..], "reduce_scatter"), (&[0; 4], "reduce_scatter")] {
-        let error = ScheduleCost::of_blocks(&schedule, lengths, routes).unwrap_err().to_string();
+        let error = ScheduleCost::with_blocks(&schedule, lengths, routes).unwrap_err().to_string();
         assert!(error.contains("give a length for each rank") && error.contains(collective), "{error}");
     }
 }
@@ -531,7 +532,7 @@ fn loads_of_links_agree_with_costs() {
         let schedule =
             crate::algorithms::find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
         let loads = link_loads(&schedule, &topology).unwrap();
-        let steps = ScheduleCost::of_schedule(&schedule, &topology).unwrap().steps;
+        let steps = ScheduleCost::from_schedule(&schedule, &topology).unwrap().steps;
         assert_eq!(loads.len(), steps.len(), "{spec}");
         for (loads, step) in loads.iter().zip(steps) {
             assert_eq!(loads.len(), topology.links().len(), "{spec}");
@@ -552,12 +553,12 @@ fn alike_steps_cost_what_each_costs_alone() {
         for collective in Collective::ALL {
             for member in crate::algorithms::available(&topology, collective) {
                 let schedule = member.build(&topology, collective).unwrap().expand();
-                let together = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
+                let together = ScheduleCost::from_schedule(&schedule, &topology).unwrap();
                 let expected = total(&schedule, &topology);
                 assert_close(together.busiest_link, expected, &format!("{member}: {collective} on {spec}"));
                 for (step, cost) in schedule.steps.iter().zip(together.steps) {
                     let alone = Schedule { steps: vec![step.clone()], ..schedule.clone() };
-                    let alone = ScheduleCost::of_schedule(&alone, &topology).unwrap();
+                    let alone = ScheduleCost::from_schedule(&alone, &topology).unwrap();
                     assert_eq!(alone.steps, [cost], "{member}: {collective} on {spec}");
                 }
             }

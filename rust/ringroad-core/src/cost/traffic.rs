@@ -40,7 +40,7 @@ impl Totals {
 
 /// The part of a step's cost that depends on links, for a vector of `vector` chunks. The step's loads are added to
 /// `totals` `times` times.
-pub(super) fn of_step(
+pub(super) fn step_cost(
     view: &View<'_>,
     step: usize,
     vector: f64,
@@ -365,7 +365,7 @@ mod tests {
             let member = crate::algorithms::find(name).unwrap();
             let schedule = member.build(&topology, Collective::Allreduce).unwrap();
             let chunks = schedule.chunks as f64;
-            for step in ScheduleCost::of_schedule(&schedule, &topology).unwrap().steps {
+            for step in ScheduleCost::from_schedule(&schedule, &topology).unwrap().steps {
                 let halves = 2.0 * step.link_load * chunks;
                 assert!((halves - halves.round()).abs() < 1e-9, "{name}: {halves}");
                 assert_eq!(halves.round() / 2.0 / chunks, step.link_load, "{name}");

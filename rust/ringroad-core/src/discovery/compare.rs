@@ -106,8 +106,8 @@ impl WrongLink {
             (_, 0.0) => format!("no link leads from {source} to {target}"),
             (0.0, _) => format!("a link leads from {source} to {target}"),
             (named, found) => {
-                let of = format!("{} of {}", megabits(found), megabits(named));
-                format!("the link from {source} to {target} carries {of} Mbit/s")
+                let part = format!("{} of {}", megabits(found), megabits(named));
+                format!("the link from {source} to {target} carries {part} Mbit/s")
             }
         }
     }

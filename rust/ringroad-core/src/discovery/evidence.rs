@@ -32,7 +32,6 @@ pub struct HostFacts {
 
 /// The way from one host to another, as its nodes have answered.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename = "Trace")]
 pub struct TracedRoute {
     /// The host that asked.
     pub from: usize,

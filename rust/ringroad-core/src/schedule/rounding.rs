@@ -23,7 +23,7 @@ pub struct Rounding {
 
 impl Rounding {
     /// What happens in this schedule, which must be verified; `None` where the answer would take too long.
-    pub fn of_schedule(schedule: &Schedule) -> Option<Rounding> {
+    pub fn from_schedule(schedule: &Schedule) -> Option<Rounding> {
         let copies = if schedule.symmetry.is_some() { schedule.ranks } else { 1 };
         let moved: usize = schedule.steps.iter().flat_map(|step| &step.sends).map(|s| s.chunks.len()).sum();
         let places = schedule.ranks.checked_mul(schedule.slots() * schedule.chunks)?;
@@ -71,8 +71,8 @@ impl ValueNumbers {
         if let Some(sum) = self.sums.get(&key) {
             return *sum;
         }
-        let of = |value: u32| self.known[value as usize].roundings;
-        let sum = self.add(ValueFacts { roundings: of(a).max(of(b)), is_rounded: false });
+        let roundings = |value: u32| self.known[value as usize].roundings;
+        let sum = self.add(ValueFacts { roundings: roundings(a).max(roundings(b)), is_rounded: false });
         self.sums.insert(key, sum);
         sum
     }

@@ -43,8 +43,8 @@ impl Contest<'_> {
             takes_formats(self.choice.collective) && wire.shortens(element_bytes) && is_safe(wire)
         };
         let all = Wire::ALL.into_iter().filter(has).map(Some);
-        let of = |wire| self.format(wire, bytes, element_bytes, max_error);
-        let mut found: Vec<FormatCost> = std::iter::once(None).chain(all).filter_map(of).collect();
+        let cost = |wire| self.format(wire, bytes, element_bytes, max_error);
+        let mut found: Vec<FormatCost> = std::iter::once(None).chain(all).filter_map(cost).collect();
         found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
         found
     }
@@ -83,7 +83,7 @@ impl Contest<'_> {
     /// `None` where the algorithm cannot be built.
     fn roundings(&self, member: Member) -> Option<u32> {
         let schedule = member.build(self.topology, self.choice.collective).ok()?;
-        let found = Rounding::of_schedule(&schedule).map(|rounding| rounding.roundings);
+        let found = Rounding::from_schedule(&schedule).map(|rounding| rounding.roundings);
         Some(found.unwrap_or_else(|| Rounding::most(schedule.steps.len())))
     }
 }

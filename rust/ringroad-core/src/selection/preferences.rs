@@ -78,7 +78,7 @@ impl Algorithms {
     ) -> Result<Algorithms, String> {
         for (collective, path) in std::mem::take(&mut self.files) {
             let member = read(&path)?;
-            let performed = of_given(member)?;
+            let performed = collective_of_given(member)?;
             if let Some(wanted) = collective.filter(|wanted| wanted.with_root(0) != performed) {
                 return Err(format!(
                     "{path} is a schedule of {}, not of {}",
@@ -94,7 +94,7 @@ impl Algorithms {
     /// The same with given schedules that compete with the catalogue.
     pub fn beside(mut self, members: impl IntoIterator<Item = Member>) -> Result<Algorithms, String> {
         for member in members {
-            add(&mut self.beside, of_given(member)?, member);
+            add(&mut self.beside, collective_of_given(member)?, member);
         }
         Ok(self)
     }
@@ -140,7 +140,7 @@ fn add(lists: &mut MemberLists, collective: Collective, member: Member) {
 }
 
 /// The collective of a given schedule. One with a root performs it for that root only, so it cannot be chosen for all.
-fn of_given(member: Member) -> Result<Collective, String> {
+fn collective_of_given(member: Member) -> Result<Collective, String> {
     let schedule = given::schedule(member).ok_or_else(|| format!("{member} is no given schedule"))?;
     match schedule.collective.root() {
         None => Ok(schedule.collective),

@@ -216,7 +216,7 @@ impl Digraph {
             return Some(Slice::on_grid(self.dimensions.iter().map(axis).collect(), Vec::new()));
         }
         let group = Group::new(self.permutations()?)?;
-        Some(Slice::of_group(Shared::new(group), Vec::new()))
+        Some(Slice::from_group(Shared::new(group), Vec::new()))
     }
 
     /// Whether the ranks form a grid on which every rank has the arcs of rank 0, shifted.

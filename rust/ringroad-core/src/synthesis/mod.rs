@@ -4,6 +4,10 @@
 //! what to which neighbour, and when. [`bfb`] works breadth first, so that every block takes shortest paths only.
 //! [`trees`] packs trees side by side, for long vectors on graphs with switches, unequal links or failed links.
 //! [`expand`] turns schedules of smaller graphs into schedules of larger ones. [`alltoall`] follows a flow.
+//!
+//! All compute with whole numbers and fractions, so results are the same on every machine and costs are exact. Only
+//! `alltoall` uses floating point, with the functions of the crate libm, which return the same bits everywhere. Where
+//! the links show that all ranks look alike, one row is made for all.
 
 pub mod alltoall;
 pub mod bfb;

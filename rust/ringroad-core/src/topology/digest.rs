@@ -18,7 +18,7 @@ impl Topology {
             .for_each(&mut take);
         self.dimensions.iter().copied().for_each(&mut take);
         self.positions().into_iter().flatten().copied().for_each(&mut take);
-        if hosts::of_all(&self.hosts).is_none() {
+        if hosts::equal_size(&self.hosts).is_none() {
             self.hosts.iter().copied().for_each(&mut take);
         }
         for link in &self.links {

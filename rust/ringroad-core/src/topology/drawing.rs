@@ -57,8 +57,8 @@ impl Topology {
     /// The network of which [`Topology::without_links`] has made this one, if the spec says its links.
     pub fn whole(&self) -> Option<Topology> {
         let TopologyKind::Without(spec, _) = &self.kind else { return None };
-        let (_, of, _) = operands(spec)?;
-        Topology::parse(of.first()?).ok().filter(|whole| whole.nodes() == self.nodes())
+        let (_, names, _) = operands(spec)?;
+        Topology::parse(names.first()?).ok().filter(|whole| whole.nodes() == self.nodes())
     }
 
     pub(super) fn is_round(&self) -> bool {

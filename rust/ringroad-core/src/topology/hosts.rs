@@ -44,12 +44,12 @@ fn read(text: &str) -> Option<TopologyResult> {
 }
 
 /// How many ranks every host has, if all have as many; `None` where no ranks share hosts, too.
-pub(super) fn of_all(sizes: &[usize]) -> Option<usize> {
+pub(super) fn equal_size(sizes: &[usize]) -> Option<usize> {
     sizes.first().filter(|first| sizes.iter().all(|size| size == *first)).copied()
 }
 
 /// The host of every rank on hosts of these numbers of ranks.
-pub(super) fn of_ranks(sizes: &[usize]) -> Vec<usize> {
+pub(super) fn host_by_rank(sizes: &[usize]) -> Vec<usize> {
     sizes.iter().enumerate().flat_map(|(host, size)| std::iter::repeat_n(host, *size)).collect()
 }
 
@@ -68,7 +68,7 @@ impl Topology {
         if sizes.is_empty() || sizes.contains(&0) {
             return Err(TopologyError::Zero(spec()));
         }
-        if let Some(per_host) = of_all(sizes) {
+        if let Some(per_host) = equal_size(sizes) {
             return Topology::hosts(sizes.len(), per_host);
         }
         check_size(&[sizes.iter().fold(0, |sum: usize, size| sum.saturating_add(*size))], 4, spec)?;
@@ -105,7 +105,7 @@ fn draw(spec: String, hosts: Vec<usize>) -> Topology {
 }
 
 fn links(hosts: &[usize], ranks: usize) -> Vec<Link> {
-    let memories = of_ranks(hosts).into_iter().map(|host| ranks + host).enumerate();
+    let memories = host_by_rank(hosts).into_iter().map(|host| ranks + host).enumerate();
     let inside =
         memories.flat_map(|(rank, memory)| [Link::between(rank, memory), Link::between(memory, rank)]);
     let inside = inside.map(|link| Link { latency: MEMORY_LATENCY, capacity: MEMORY_CAPACITY, ..link });

@@ -9,6 +9,8 @@
 //!                         |    |    |    |    |    |     reaches a point leaves it downwards: that is the fraction of
 //!                         v    v    v    v    v    v     the orders of the hops left that begin with a hop down
 //! ```
+//!
+//! The search is the formula's slow twin.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -218,7 +218,7 @@ impl Topology {
     /// How many ranks share a host's memory, rank `r` that of host `r / per_host`; 1 where each is on its own, and where
     /// hosts have different numbers of ranks or ranks are placed in another order ([`Topology::hosts_of_ranks`] has those).
     pub fn per_host(&self) -> usize {
-        hosts::of_all(&self.hosts).unwrap_or(1)
+        hosts::equal_size(&self.hosts).unwrap_or(1)
     }
 
     /// The host of every rank. Hosts have the numbers 0, 1, ... in the order of their ranks; where ranks are placed, in
@@ -232,7 +232,7 @@ impl Topology {
         }
         match self.hosts.is_empty() {
             true => (0..self.ranks).collect(),
-            false => hosts::of_ranks(&self.hosts),
+            false => hosts::host_by_rank(&self.hosts),
         }
     }
 

@@ -4,6 +4,8 @@
 //! and parallel links count as different paths. This is the limit of minimal adaptive routing, which the papers' cost
 //! models assume. On a ring the two ways to the opposite rank carry half each. Another [`Routing`] of the topology
 //! changes this. Where the topology has a table of routes, the paths between ranks come from the table.
+//!
+//! In a large network, ranks with one link have the routes of their switches.
 
 use std::collections::HashMap;
 use std::sync::Arc;

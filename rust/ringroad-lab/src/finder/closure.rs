@@ -49,11 +49,11 @@ impl CostedNetwork {
     pub(super) fn spec(&self) -> String {
         match &self.how {
             Construction::Base(name) => name.spec(self.ranks, self.degree),
-            Construction::Line(of) => format!("line({})", of.spec()),
-            Construction::Degree(of, copies) => format!("degree({}, {copies})", of.spec()),
-            Construction::Power(of, times) => format!("power({}, {times})", of.spec()),
+            Construction::Line(network) => format!("line({})", network.spec()),
+            Construction::Degree(network, copies) => format!("degree({}, {copies})", network.spec()),
+            Construction::Power(network, times) => format!("power({}, {times})", network.spec()),
             Construction::Product(left, right) => format!("product({}, {})", left.spec(), right.spec()),
-            Construction::Bidirectional(of) => format!("bidirectional({})", of.spec()),
+            Construction::Bidirectional(network) => format!("bidirectional({})", network.spec()),
         }
     }
 
@@ -110,28 +110,28 @@ fn with_terms(cost: &GraphCost, steps: usize, change: impl Fn(Ratio) -> Ratio) -
     }
 }
 
-fn line(of: &Rc<CostedNetwork>) -> CostedNetwork {
-    let term = Ratio::new(1u64, of.ranks as u64);
-    let cost = with_terms(&of.cost, of.cost.steps + 1, |old| old + term);
-    let (ranks, how) = (of.ranks * of.degree, Construction::Line(of.clone()));
-    CostedNetwork { ranks, degree: of.degree, cost, undirected: false, regular: true, how }
+fn line(network: &Rc<CostedNetwork>) -> CostedNetwork {
+    let term = Ratio::new(1u64, network.ranks as u64);
+    let cost = with_terms(&network.cost, network.cost.steps + 1, |old| old + term);
+    let (ranks, how) = (network.ranks * network.degree, Construction::Line(network.clone()));
+    CostedNetwork { ranks, degree: network.degree, cost, undirected: false, regular: true, how }
 }
 
-fn degree(of: &Rc<CostedNetwork>, copies: usize) -> CostedNetwork {
-    let term = Ratio::new(copies as u64 - 1, (copies * of.ranks) as u64);
+fn degree(network: &Rc<CostedNetwork>, copies: usize) -> CostedNetwork {
+    let term = Ratio::new(copies as u64 - 1, (copies * network.ranks) as u64);
     // With reverse links, a copy's block returns in the second step, evenly over all links.
-    let steps = if of.undirected { of.cost.steps.max(2) } else { of.cost.steps + 1 };
-    let cost = with_terms(&of.cost, steps, |old| old + term);
-    let how = Construction::Degree(of.clone(), copies);
-    CostedNetwork { ranks: of.ranks * copies, degree: of.degree * copies, cost, how, ..**of }
+    let steps = if network.undirected { network.cost.steps.max(2) } else { network.cost.steps + 1 };
+    let cost = with_terms(&network.cost, steps, |old| old + term);
+    let how = Construction::Degree(network.clone(), copies);
+    CostedNetwork { ranks: network.ranks * copies, degree: network.degree * copies, cost, how, ..**network }
 }
 
-fn power(of: &Rc<CostedNetwork>, times: u32, ranks: usize) -> CostedNetwork {
-    let (n, all) = (of.ranks as u64, ranks as u64);
+fn power(network: &Rc<CostedNetwork>, times: u32, ranks: usize) -> CostedNetwork {
+    let (n, all) = (network.ranks as u64, ranks as u64);
     let factor = Ratio::new(n, n - 1) * Ratio::new(all - 1, all);
-    let cost = with_terms(&of.cost, of.cost.steps * times as usize, |old| old * factor);
-    let how = Construction::Power(of.clone(), times as usize);
-    CostedNetwork { ranks, degree: of.degree * times as usize, cost, how, ..**of }
+    let cost = with_terms(&network.cost, network.cost.steps * times as usize, |old| old * factor);
+    let how = Construction::Power(network.clone(), times as usize);
+    CostedNetwork { ranks, degree: network.degree * times as usize, cost, how, ..**network }
 }
 
 fn product(left: &Rc<CostedNetwork>, right: &Rc<CostedNetwork>) -> CostedNetwork {
@@ -146,12 +146,12 @@ fn product(left: &Rc<CostedNetwork>, right: &Rc<CostedNetwork>) -> CostedNetwork
     }
 }
 
-fn bidirectional(of: &Rc<CostedNetwork>) -> CostedNetwork {
+fn bidirectional(network: &Rc<CostedNetwork>) -> CostedNetwork {
     CostedNetwork {
-        degree: 2 * of.degree,
+        degree: 2 * network.degree,
         undirected: true,
-        how: Construction::Bidirectional(of.clone()),
-        ..**of
+        how: Construction::Bidirectional(network.clone()),
+        ..**network
     }
 }
 
@@ -191,20 +191,21 @@ impl Closure {
         for base in bases(table, ranks, out) {
             keep(&mut kept, base.point(ranks, out));
         }
-        let of = |size: usize, degree: usize| self.points(size, degree).iter().filter(|point| point.regular);
+        let regular =
+            |size: usize, degree: usize| self.points(size, degree).iter().filter(|point| point.regular);
         if out.is_multiple_of(2) {
-            of(ranks, out / 2)
+            regular(ranks, out / 2)
                 .filter(|point| point.cost.even)
                 .for_each(|p| keep(&mut kept, bidirectional(p)));
         }
         if out > 1 && ranks.is_multiple_of(out) {
-            of(ranks / out, out).for_each(|point| keep(&mut kept, line(point)));
+            regular(ranks / out, out).for_each(|point| keep(&mut kept, line(point)));
         }
         for n in (2..=out).filter(|n| out.is_multiple_of(*n)) {
             if ranks.is_multiple_of(n) {
-                of(ranks / n, out / n).for_each(|point| keep(&mut kept, degree(point, n)));
+                regular(ranks / n, out / n).for_each(|point| keep(&mut kept, degree(point, n)));
             }
-            for point in root(ranks, n as u32).into_iter().flat_map(|root| of(root, out / n)) {
+            for point in root(ranks, n as u32).into_iter().flat_map(|root| regular(root, out / n)) {
                 keep(&mut kept, power(point, n as u32, ranks));
             }
         }

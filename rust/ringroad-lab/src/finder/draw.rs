@@ -1,5 +1,7 @@
 //! Random Cayley graphs, reproducible on every machine: a draw is a number, and the table stores the numbers of good
 //! draws.
+//!
+//! A change of the sequence of draws invalidates the table; a test detects that.
 
 use ringroad_core::random::Random;
 use ringroad_core::topology::moore_steps;

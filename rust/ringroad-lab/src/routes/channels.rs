@@ -12,6 +12,8 @@
 //!
 //! Within a channel paths lead up first and then down, and a path never returns to a lower channel. So there is no
 //! cycle.
+//!
+//! An independent search over links and channels checks that no cycle is left.
 
 use std::collections::HashSet;
 

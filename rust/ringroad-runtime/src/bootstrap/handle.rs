@@ -49,7 +49,7 @@ impl Handle {
     pub(crate) fn for_all(secret: Option<&str>, host: Option<&str>, ports: PortRange) -> io::Result<Handle> {
         let address = host.and_then(address_towards);
         Handle::from_server(
-            &*Server::of_process(secret)?,
+            &*Server::for_process(secret)?,
             address.map_or(ServerReach::All, ServerReach::Address),
             ports,
         )
@@ -57,7 +57,7 @@ impl Handle {
 
     /// A new handle of this process, for processes of this machine.
     pub(crate) fn for_machine(secret: Option<&str>) -> io::Result<Handle> {
-        Handle::from_server(&*Server::of_process(secret)?, ServerReach::Machine, None)
+        Handle::from_server(&*Server::for_process(secret)?, ServerReach::Machine, None)
     }
 
     pub(super) fn from_server(server: &Server, reach: ServerReach, ports: PortRange) -> io::Result<Handle> {

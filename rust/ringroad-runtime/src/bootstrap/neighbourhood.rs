@@ -143,6 +143,7 @@ impl Neighbourhood {
         config: &Config,
     ) -> Result<Self> {
         let mut obstacles = Vec::new();
+        // Every rank first opens what it can. Whom that makes local is known only when all have said what they could open.
         let (home, opened) = match offered {
             Offered::Nothing(reason) => {
                 obstacles.push(reason);
@@ -176,6 +177,7 @@ impl Neighbourhood {
         };
         let unshared = endpoints.iter().find_map(without);
         let candidates = |a: &EndpointInfo| endpoints.iter().any(|b| may_be_local(a, b));
+        // Where no two ranks may be local, which all ranks see alike, there is nothing to exchange.
         if !endpoints.iter().any(candidates) {
             let is_complete = endpoints.len() == 1;
             return Ok(Neighbourhood {
@@ -199,6 +201,7 @@ impl Neighbourhood {
         };
         let unshared = unshared.or_else(|| all.iter().enumerate().find_map(obstacle));
         let all: Vec<OpenedRanks> = all.into_iter().map(|around| around.local).collect();
+        // Only pairs count that could open each other's memory, both ways.
         let per_host = per_host(&all);
         let is_complete = per_host == endpoints.len();
         let neighbours: Vec<Neighbour> =

@@ -16,8 +16,8 @@ pub struct Notes {
 
 impl Notes {
     /// The notes of the processes that know this secret.
-    pub fn of_process(secret: Option<&str>) -> io::Result<Notes> {
-        Ok(Notes { server: Server::of_process(secret)?, secret: secret.map(str::to_owned) })
+    pub fn for_process(secret: Option<&str>) -> io::Result<Notes> {
+        Ok(Notes { server: Server::for_process(secret)?, secret: secret.map(str::to_owned) })
     }
 
     /// Leaves a note in this process, which others read.
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn notes_are_left_read_and_forgotten() {
-        let (own, others) = (Notes::of_process(Some("notes")).unwrap(), Notes::of_process(None).unwrap());
+        let (own, others) = (Notes::for_process(Some("notes")).unwrap(), Notes::for_process(None).unwrap());
         let handle = Handle::for_machine(Some("notes")).unwrap();
         let soon = Duration::from_secs(20);
         own.leave(&handle, "notes/a", b"1", soon).unwrap();

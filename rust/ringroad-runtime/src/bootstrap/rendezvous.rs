@@ -5,6 +5,11 @@
 //! that waits checks whether a rank of this host has died, whether a rank has given up, whether rank 0 has started a new
 //! rendezvous, and whether the user has interrupted. Among more than 16 ranks it checks less often, so that all of them
 //! together do not keep the store busy.
+//!
+//! Rank 0 draws a random prefix of keys, the rendezvous's *place*, and announces it. A key names the place and, after
+//! the exchange of endpoints, their digest, so a message is valid in no other place and at no other time. A place
+//! whose rank 0 was dead when it was found belongs to an earlier job and is ignored. Rank 0's process gives the
+//! others up to two seconds to read why they cannot meet, since the job's store ends with it.
 
 use std::fs::File;
 use std::ops::Range;
@@ -79,7 +84,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    fn of_conflict(message: String) -> End {
+    fn from_conflict(message: String) -> End {
         End { rank: 0, late: false, conflict: true, message }
     }
 
@@ -178,7 +183,7 @@ impl Rendezvous {
     pub(crate) fn object(store: &dyn Store, name: &str, secret: Option<&str>, message: String) {
         let key = format!("ringroad/{name}");
         let until = Instant::now() + OBJECTION;
-        let end = End::of_conflict(message);
+        let end = End::from_conflict(message);
         while Instant::now() < until && store.go_on().is_ok() {
             let Ok(announced) = patiently(store, until, |store| store.get(&key)) else { return };
             match announced.filter(|announced| announced != NOWHERE) {
@@ -332,7 +337,7 @@ impl Rendezvous {
 
     /// Tells the other ranks why they cannot meet for certain. This process is not part of the rendezvous.
     pub(super) fn refuse(&mut self, message: String) {
-        End::of_conflict(message).leave(&*self.store, &self.place, self.secret());
+        End::from_conflict(message).leave(&*self.store, &self.place, self.secret());
         self.endpoints[self.endpoint.rank] = None;
     }
 

@@ -1,4 +1,10 @@
 //! A call: what distinguishes it from others, and what all ranks must agree on.
+//!
+//! The tags of its messages carry what they agree on: beside source, kind, sequence and message they have a check, 18
+//! bits of digest of what the sender believes the call to be (collective, type, counts, reduction, root, algorithm),
+//! and 2 that count how often the sequence has wrapped. A receive matches all but the check, and compares that and
+//! the length. So no header is needed in the first message: the check costs nothing, and *every* message is checked.
+//! Two different calls have the same digest once in 260,000 pairs.
 
 use std::cell::Cell;
 use std::fmt;
@@ -509,12 +515,12 @@ impl CallKey {
 /// `sides` elements; `None` if there is no such number.
 pub fn elements_of(collective: Collective, rank: Rank, ranks: usize, sides: [usize; 2]) -> Option<usize> {
     let blocks = collective.blocks_per_vector(ranks);
-    let of = |elements: usize, holding| match holding {
+    let count = |elements: usize, holding| match holding {
         Holding::Nothing => None,
         Holding::Block(_) => Some(Some(elements)),
         Holding::Whole => Some(elements.is_multiple_of(blocks).then(|| elements / blocks)),
     };
-    match (of(sides[0], collective.input(rank)), of(sides[1], collective.output(rank))) {
+    match (count(sides[0], collective.input(rank)), count(sides[1], collective.output(rank))) {
         (Some(input), Some(output)) => input.filter(|_| input == output),
         (input, output) => input.or(output)?,
     }

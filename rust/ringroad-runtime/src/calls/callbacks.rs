@@ -187,7 +187,7 @@ mod tests {
 
     fn ended(callback: impl FnOnce() + Send + 'static) -> Arc<Completion> {
         let prepared =
-            Prepared::new(CallKey::barrier(), Member::of_messages(), None, Plan::send(1, 0, 0), [0, 1]);
+            Prepared::new(CallKey::barrier(), Member::for_messages(), None, Plan::send(1, 0, 0), [0, 1]);
         let completion = Completion::new(Arc::new(prepared));
         completion.on_complete(Box::new(move |_| callback()));
         completion.finish(None);

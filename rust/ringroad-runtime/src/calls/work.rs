@@ -36,7 +36,7 @@ pub struct Message {
 
 impl Message {
     /// What is received from nobody.
-    pub(crate) fn of_nobody(tag: Option<u32>) -> Message {
+    pub(crate) fn from_nobody(tag: Option<u32>) -> Message {
         Message { source: PROC_NULL, tag: tag.unwrap_or(0), bytes: 0, dtype: DType::U8 }
     }
 
@@ -113,8 +113,8 @@ impl Completion {
         let Prepared { key, lengths, .. } = self.call();
         match (self.message.get(), key.operation) {
             (Some(message), _) => Some(*message),
-            (None, Operation::Receive { peer: PROC_NULL, tag }) => Some(Message::of_nobody(Some(tag))),
-            (None, Operation::Probe { peer: Some(PROC_NULL), tag }) => Some(Message::of_nobody(tag)),
+            (None, Operation::Receive { peer: PROC_NULL, tag }) => Some(Message::from_nobody(Some(tag))),
+            (None, Operation::Probe { peer: Some(PROC_NULL), tag }) => Some(Message::from_nobody(tag)),
             (None, Operation::Receive { peer, tag }) if self.is_done() => {
                 Some(Message { source: peer, tag, bytes: lengths[1], dtype: key.dtype })
             }

@@ -353,29 +353,29 @@ mod tests {
 
     #[test]
     fn segments_are_as_long_as_the_slowest_link_is_fast() {
-        let of = |spec: &str, bandwidth: Option<f64>, model: Option<f64>| {
+        let longest = |spec: &str, bandwidth: Option<f64>, model: Option<f64>| {
             let topology = Topology::parse(spec).unwrap().with_links(bandwidth, None).unwrap();
             segment(&topology, &CostModel { bandwidth: model, ..NETWORK })
         };
-        assert_eq!(of("ring:4", None, None), LONGEST_SEGMENT);
-        assert_eq!(of("ring:4", Some(25e6), None), 64 << 10);
-        assert_eq!(of("ring:4", Some(1e3), None), SHORTEST_SEGMENT);
-        assert_eq!(of("ring:4", Some(1e3), Some(25e6)), 64 << 10);
+        assert_eq!(longest("ring:4", None, None), LONGEST_SEGMENT);
+        assert_eq!(longest("ring:4", Some(25e6), None), 64 << 10);
+        assert_eq!(longest("ring:4", Some(1e3), None), SHORTEST_SEGMENT);
+        assert_eq!(longest("ring:4", Some(1e3), Some(25e6)), 64 << 10);
         // The slowest link is the host's cable, not its memory.
-        assert_eq!(of("hosts:2x2", Some(25e6), None), 64 << 10);
+        assert_eq!(longest("hosts:2x2", Some(25e6), None), 64 << 10);
     }
 
     /// A graph that is named rarely comes with rates; then those that were measured count.
     #[test]
     fn slow_flows_count_unless_rates_are_stated() {
-        let of = |spec: &str, measured: Option<f64>| {
+        let buffered = |spec: &str, measured: Option<f64>| {
             let options = Options { topology: Some(Topology::parse(spec).unwrap()), ..Options::default() };
             send_buffer(&Config::default(), &options, measured)
         };
-        assert_eq!(of("ring:4", Some(12.5e6)), Some(SEND_BUFFER));
-        assert_eq!(of("ring:4,bandwidth=40Gbit/s", Some(12.5e6)), None);
-        assert_eq!(of("ring:4,bandwidth=100Mbit/s", None), Some(SEND_BUFFER));
-        assert_eq!(of("ring:4", None), None);
+        assert_eq!(buffered("ring:4", Some(12.5e6)), Some(SEND_BUFFER));
+        assert_eq!(buffered("ring:4,bandwidth=40Gbit/s", Some(12.5e6)), None);
+        assert_eq!(buffered("ring:4,bandwidth=100Mbit/s", None), Some(SEND_BUFFER));
+        assert_eq!(buffered("ring:4", None), None);
     }
 
     /// Rules for so many hosts count also where ranks share no memory, or hosts have different numbers of ranks.

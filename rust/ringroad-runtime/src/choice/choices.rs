@@ -91,7 +91,7 @@ pub enum NetworkOrigin {
 
 impl NetworkOrigin {
     /// Whether communicators of some of the ranks find out anew, where they cannot stand on a part of this network.
-    pub(crate) fn of_parts(self) -> TopologySource {
+    pub(crate) fn source_for_parts(self) -> TopologySource {
         match self {
             NetworkOrigin::Given | NetworkOrigin::Found => TopologySource::Auto,
             NetworkOrigin::Assumed => TopologySource::Off,
@@ -180,8 +180,8 @@ fn costs(
     static LATEST: Global<Option<(CostQuestion, Vec<Candidate>)>> = Global::new();
     let collective = collective.with_root(0);
     let counts = runs_freely(topology, model).then_some(*model);
-    if let Some(((on, by, of, among), found)) = &*LATEST.lock() {
-        if *of == collective && among == members && *by == counts && on == topology {
+    if let Some(((on, by, performed, among), found)) = &*LATEST.lock() {
+        if *performed == collective && among == members && *by == counts && on == topology {
             return Ok(found.clone());
         }
     }
@@ -393,12 +393,14 @@ fn choose(
             }
             found => (&wishes.algorithms, found),
         };
+        // On a network of which nothing is known, only what suits any network is compared, unless the user has named others.
         let mut wanted = wanted?;
         if wishes.anywhere && algorithms.preferred(collective).is_empty() {
             wanted = suited_to_any_network(collective, wanted);
         }
         let ordered = is_ordered(topology, collective, wishes.size_invariant);
         let by_rule = named_by_rules(topology, collective, algorithms, &wishes.rules, &wanted);
+        // Nothing is computed where there is no choice.
         match (&wanted[..], ordered) {
             ([only], false) if !only.is_made_for_graph(collective) && by_rule.is_empty() => {
                 let selection = Selection::always(*only);
@@ -411,6 +413,7 @@ fn choose(
             }
         }
     }
+    // All contests are settled together: schedules and routes that several need are made once.
     evaluator.settle(model, &mut contests)?;
     evaluator.simulate(model, &mut contests);
     for contest in contests {
@@ -438,6 +441,7 @@ fn choose(
         }));
         decided.tables.push(choice);
     }
+    // Those without a choice were added first.
     decided.tables.sort_by_key(|choice| collectives.iter().position(|c| *c == choice.collective));
     Ok(decided)
 }

@@ -113,7 +113,7 @@ impl<'a> Evaluator<'a> {
                 false => Some(member.cost_line(self.topology, collective)?.steps),
             };
             let cost = match &self.bounds {
-                Some(bounds) => bounds.of_collective(collective, steps),
+                Some(bounds) => bounds.collective_cost(collective, steps),
                 None => {
                     ScheduleCost { steps: vec![Default::default(); steps.unwrap_or(0)], busiest_link: 0.0 }
                 }

@@ -138,7 +138,7 @@ impl Planner {
         let [input, output] = lengths;
         let epoch = self.epoch;
         let message = |plan| {
-            let mut prepared = Prepared::new(key.clone(), Member::of_messages(), None, plan, lengths);
+            let mut prepared = Prepared::new(key.clone(), Member::for_messages(), None, plan, lengths);
             prepared.epoch = epoch;
             Ok(prepared)
         };
@@ -166,6 +166,7 @@ impl Planner {
         let (member, wire) = self.choose(key, collective, bytes)?;
         let schedule = self.schedule(member, collective)?;
         let side = if key.in_rank_order() { self.side(member, collective)? } else { Some(Side::Right) };
+        // What the call cannot use is refused before a plan is made.
         let Some(side) = side else {
             return Err(Error::Schedule(format!(
                 "{member} does not combine values in the order of the ranks, which {} needs; name no algorithm, or say that \
@@ -204,6 +205,7 @@ impl Planner {
         let is_watched = matches!(key.operation, Operation::Collective(_))
             && matches!(key.counts(), Counts::Equal(_))
             && wire.is_none();
+        // Its time is compared with this prediction. Costs are those of equal blocks without a wire format.
         let seconds = self.choices.seconds(collective, member, bytes as Bytes).filter(|_| is_watched);
         let mut prediction = seconds.map(|seconds| Prediction::new(collective, bytes, seconds));
         prediction.iter_mut().for_each(|prediction| prediction.internal = key.internal);
@@ -333,7 +335,7 @@ impl Planner {
         if let Some(rounding) = self.roundings.get(&(member, collective)) {
             return Ok(*rounding);
         }
-        let rounding = Rounding::of_schedule(&*self.schedule(member, collective)?);
+        let rounding = Rounding::from_schedule(&*self.schedule(member, collective)?);
         self.roundings.insert((member, collective), rounding);
         Ok(rounding)
     }

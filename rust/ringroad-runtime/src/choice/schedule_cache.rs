@@ -261,7 +261,7 @@ mod tests {
         let key = ScheduleKey::for_member(&topology, member, collective);
         let path = schedules.path(&key).unwrap();
         let known = KnownSchedule {
-            cost: ScheduleCost::of_schedule(&schedule, &topology).unwrap(),
+            cost: ScheduleCost::from_schedule(&schedule, &topology).unwrap(),
             digest: schedule.digest(),
         };
         let header = Header { key, known: known.clone() };

@@ -58,8 +58,8 @@ pub(super) fn follow(one: Followed) {
     all.retain(|one| one.agreements.strong_count() > 0);
     all.push(one);
     pauses::then(|pauses| {
-        let of = |one: &Followed| PauseInquiry::new(one.clone(), pauses);
-        let mut inquiries: Vec<PauseInquiry> = FOLLOWED.lock().iter().map(of).collect();
+        let inquiry = |one: &Followed| PauseInquiry::new(one.clone(), pauses);
+        let mut inquiries: Vec<PauseInquiry> = FOLLOWED.lock().iter().map(inquiry).collect();
         // After another pause, all are asked anew.
         while pauses::pauses() == pauses && !inquiries.is_empty() {
             inquiries.retain_mut(|inquiry| !inquiry.is_over());
@@ -70,7 +70,7 @@ pub(super) fn follow(one: Followed) {
 
 /// Asks whether nothing was decided without a rank.
 struct PauseInquiry {
-    of: Followed,
+    followed: Followed,
     /// After so many pauses.
     pauses: u64,
     /// The agreement that they are asked for.
@@ -80,24 +80,25 @@ struct PauseInquiry {
 }
 
 impl PauseInquiry {
-    fn new(of: Followed, pauses: u64) -> PauseInquiry {
-        PauseInquiry { of, pauses, number: None, others: Vec::new() }
+    fn new(followed: Followed, pauses: u64) -> PauseInquiry {
+        PauseInquiry { followed, pauses, number: None, others: Vec::new() }
     }
 
     /// Asks once. Returns whether there is nothing more to ask.
     fn is_over(&mut self) -> bool {
-        let Some(agreements) = self.of.agreements.upgrade() else { return true };
+        let Some(agreements) = self.followed.agreements.upgrade() else { return true };
         if agreements.pauses.load(Ordering::Relaxed) >= self.pauses {
             return true;
         }
         let next = agreements.next.load(Ordering::Relaxed);
         if self.number.replace(next) != Some(next) {
             let left_out = agreements.left_out.lock();
-            let ranks = 0..self.of.endpoints.len();
-            self.others = ranks.filter(|rank| *rank != self.of.rank && !left_out.contains(rank)).collect();
+            let ranks = 0..self.followed.endpoints.len();
+            self.others =
+                ranks.filter(|rank| *rank != self.followed.rank && !left_out.contains(rank)).collect();
         }
-        let (of, mut has_ended) = (&self.of, false);
-        self.others.retain(|rank| match of.counts_with(*rank, next) {
+        let (followed, mut has_ended) = (&self.followed, false);
+        self.others.retain(|rank| match followed.counts_with(*rank, next) {
             Ok(counts) => !counts,
             // A rank that has ended cannot say any more what it has decided.
             Err(why) => {
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn earlier_pauses_do_not_matter_once_all_others_have_said_so() {
         const SECRET: Option<&str> = Some("after pauses");
-        let server = Server::of_process(SECRET).unwrap();
+        let server = Server::for_process(SECRET).unwrap();
         let endpoints = (0..2).map(|rank| EndpointInfo {
             handle: Some(Handle::for_machine(SECRET).unwrap()),
             ..EndpointInfo::new(rank, 2, "none", "", Vec::new())
@@ -154,10 +155,10 @@ mod tests {
         let endpoints = Arc::new(endpoints.collect::<Vec<_>>());
         let agreements = Arc::new(Agreements::default());
         let secret = SECRET.map(str::to_owned);
-        let of = Followed { agreements: Arc::downgrade(&agreements), rank: 0, endpoints, secret };
-        let group = identity(&of.endpoints);
+        let followed = Followed { agreements: Arc::downgrade(&agreements), rank: 0, endpoints, secret };
+        let group = identity(&followed.endpoints);
         let hears = |pauses: u64| {
-            let is_over = PauseInquiry::new(of.clone(), pauses).is_over();
+            let is_over = PauseInquiry::new(followed.clone(), pauses).is_over();
             (is_over, agreements.pauses.load(Ordering::Relaxed))
         };
         let with = |number, act: fn(&mut Acceptor)| server.rounds().with(&group, number, act);
@@ -185,6 +186,6 @@ mod tests {
         agreements.next.store(5, Ordering::Relaxed);
         assert_eq!(hears(4), (false, 3), "so it stays");
         drop(agreements);
-        assert!(PauseInquiry::new(of, 4).is_over(), "the communicator is gone");
+        assert!(PauseInquiry::new(followed, 4).is_over(), "the communicator is gone");
     }
 }

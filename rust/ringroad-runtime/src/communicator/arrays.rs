@@ -59,8 +59,8 @@ impl Communicator {
     ) -> Result<CallShape<'a>> {
         let (rank, size) = (self.rank(), self.size());
         match rows {
-            Some(rows) if collective.has_blocks() => of_rows(collective, rank, size, shape, rows, 0),
-            _ => Ok(CallShape { counts: rows.map(Arc::from), ..of_shape(collective, rank, size, shape)? }),
+            Some(rows) if collective.has_blocks() => from_rows(collective, rank, size, shape, rows, 0),
+            _ => Ok(CallShape { counts: rows.map(Arc::from), ..from_shape(collective, rank, size, shape)? }),
         }
     }
 
@@ -73,7 +73,7 @@ impl Communicator {
     ) -> Result<CallShape<'a>> {
         match rows {
             Some(rows) if collective.has_blocks() => {
-                of_rows(collective, self.rank(), self.size(), shape, rows, 1)
+                from_rows(collective, self.rank(), self.size(), shape, rows, 1)
             }
             _ => {
                 let counts = rows.map(Arc::from);
@@ -107,7 +107,7 @@ fn volume(shape: &[usize]) -> usize {
 }
 
 #[inline]
-fn of_shape(collective: Collective, rank: Rank, size: usize, shape: &[usize]) -> Result<CallShape<'_>> {
+fn from_shape(collective: Collective, rank: Rank, size: usize, shape: &[usize]) -> Result<CallShape<'_>> {
     let elements = volume(shape);
     let (elements, result) = match (collective.input(rank), collective.has_blocks(), shape) {
         (Holding::Whole, true, [first, rest @ ..]) if first % size == 0 => {
@@ -132,7 +132,7 @@ fn of_shape(collective: Collective, rank: Rank, size: usize, shape: &[usize]) ->
 }
 
 /// `side`: 0 if the shape is that of the input, 1 for the output.
-fn of_rows<'a>(
+fn from_rows<'a>(
     collective: Collective,
     rank: Rank,
     size: usize,

@@ -122,6 +122,8 @@ impl Means {
     ) -> Result<Communicator> {
         let Means { wheel, config, options } = self;
         let mut endpoints = rendezvous.exchange()?;
+        // Memory comes before the network: what is local to each other needs no other carrier. And the network is explored
+        // before it is opened, since what is found says by which interface.
         let around = Neighbourhood::explore(rendezvous, offered, &endpoints, rank, config)?;
         let explored = explore(rendezvous, &endpoints, rank, config, options, &around)?;
         let mut network = None;
@@ -156,6 +158,7 @@ impl Means {
             )?;
             network = Some(transport);
         }
+        // Rank 0 decides only now, since the network's devices and who shares memory are part of what it decides by.
         let choices =
             agree(rendezvous, rank, &endpoints, config, options, around.per_host, &explored.report)?;
         if let Some(network) = &mut network {
@@ -163,6 +166,7 @@ impl Means {
             let addresses = endpoints.iter().map(|endpoint| endpoint.addresses.clone()).collect();
             network.set_addresses(addresses, &choices.topology)?;
         }
+        // The network alone, shared memory alone, or both, of which one wakes for the other.
         let transport: Box<dyn Transport> = match (around.home, network) {
             (None, Some(network)) => network,
             (Some((home, neighbours)), network) => {
@@ -191,6 +195,7 @@ impl Means {
         let mut communicator =
             Communicator::assemble(name, endpoints, rank, transport, choices, timeout, config);
         communicator.means = Some(Arc::new(self.clone()));
+        // Earlier pauses do not matter: all ranks count on this one now.
         if communicator.size() > 1 {
             communicator.agreements.pauses.store(pauses::pauses(), Ordering::Relaxed);
             after_pauses::follow(Followed {
@@ -207,6 +212,7 @@ impl Means {
         communicator.first_barrier(rendezvous, time)?;
         communicator.driver.get()?.with(|engine| engine.calls.begin());
         communicator.record_into(config)?;
+        // From here on all is said that the user should know, once the communicator works.
         let is_asked_for = config.topology == TopologySource::Off && config.debug < Debug::Info;
         if rank == 0
             && communicator.choices.origin != NetworkOrigin::Given

@@ -62,7 +62,8 @@ impl AllgatherExchange<'_> {
 
 impl Exchange for AllgatherExchange<'_> {
     fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>> {
-        let lengths = self.allgather(DType::I64, 1, Memory::of_slice(&[value.len() as i64]))?.to_vec::<i64>();
+        let lengths =
+            self.allgather(DType::I64, 1, Memory::from_slice(&[value.len() as i64]))?.to_vec::<i64>();
         let lengths: Vec<usize> = lengths.into_iter().map(|length| length.max(0) as usize).collect();
         let longest = lengths.iter().copied().max().unwrap_or(0);
         if longest > most {
@@ -75,7 +76,7 @@ impl Exchange for AllgatherExchange<'_> {
         }
         let mut padded = value.to_vec();
         padded.resize(longest, 0);
-        let all = self.allgather(DType::U8, longest, Memory::of_slice(&padded))?.to_vec::<u8>();
+        let all = self.allgather(DType::U8, longest, Memory::from_slice(&padded))?.to_vec::<u8>();
         Ok(all.chunks(longest).zip(lengths).map(|(chunk, length)| chunk[..length].to_vec()).collect())
     }
 }

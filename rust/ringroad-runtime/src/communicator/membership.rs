@@ -98,6 +98,7 @@ impl Communicator {
         if self.size() == 1 {
             return Ok(Decision { vote: vote.flag, alive: vec![0] });
         }
+        // The acceptor is the server's, which answers the others also after this call; the proposer is this call's.
         let server = self.server()?;
         let group = identity(&self.endpoints);
         let mut pauses = pauses::pauses();
@@ -108,7 +109,8 @@ impl Communicator {
             left_out.iter().for_each(|rank| proposer.mark_dead(acceptor, *rank));
             proposer
         });
-        let mut round = AgreementRound { of: self, server, group, number, proposer, unable: BTreeMap::new() };
+        let mut round =
+            AgreementRound { communicator: self, server, group, number, proposer, unable: BTreeMap::new() };
         let outcome = round.run(&mut pauses, patience);
         if outcome.is_err() {
             round.leave(late, vote);
@@ -194,7 +196,7 @@ impl Communicator {
 
 /// This rank's part in one agreement.
 struct AgreementRound<'a> {
-    of: &'a Communicator,
+    communicator: &'a Communicator,
     server: Arc<Server>,
     group: String,
     number: u64,
@@ -207,9 +209,9 @@ impl AgreementRound<'_> {
     /// Asks the others until there is an outcome. `pauses` are those that are known.
     fn run(&mut self, pauses: &mut u64, patience: Patience<'_>) -> Result<AgreementOutcome> {
         let (tell, heard) = channel();
-        let mut lines: Vec<Option<ProcessLine>> = (0..self.of.size()).map(|_| None).collect();
+        let mut lines: Vec<Option<ProcessLine>> = (0..self.communicator.size()).map(|_| None).collect();
         // When each rank was asked what it has not answered.
-        let mut asked: Vec<Option<Duration>> = vec![None; self.of.size()];
+        let mut asked: Vec<Option<Duration>> = vec![None; self.communicator.size()];
         let mut awake = Awake::new();
         loop {
             let now = awake.passed();
@@ -219,7 +221,7 @@ impl AgreementRound<'_> {
                 self.step(|proposer, acceptor| proposer.note_pause(acceptor));
             }
             self.mark_watched_dead();
-            for rank in 0..self.of.size() {
+            for rank in 0..self.communicator.size() {
                 if asked[rank].is_some_and(|since| now - since > SILENCE) && self.proposer.counts_on(rank) {
                     self.step(|proposer, acceptor| proposer.lose(acceptor, rank));
                 }
@@ -227,7 +229,7 @@ impl AgreementRound<'_> {
                     if lines[rank].is_none() {
                         lines[rank] = Some(self.line(rank, tell.clone())?);
                     }
-                    let (group, number, from) = (self.group.clone(), self.number, self.of.rank);
+                    let (group, number, from) = (self.group.clone(), self.number, self.communicator.rank);
                     let question = Question::Agree { group, number, from, request };
                     lines[rank].iter().for_each(|line| line.ask(question.clone()));
                     asked[rank] = Some(now);
@@ -241,7 +243,7 @@ impl AgreementRound<'_> {
                 Ok((rank, Heard::Reply(request, reply))) => {
                     asked[rank] = None;
                     self.unable.remove(&rank);
-                    if is_sound(&reply, self.of.size()) {
+                    if is_sound(&reply, self.communicator.size()) {
                         self.step(|proposer, acceptor| {
                             proposer.receive_reply(acceptor, rank, &request, reply)
                         });
@@ -253,7 +255,7 @@ impl AgreementRound<'_> {
                 Ok((rank, Heard::Unreached(why @ UnreachableProcess::Refused(_)))) => {
                     // The kernel of who is watched may say in a moment that it has ended, and who was lost before it ended
                     // may have gone on with others.
-                    if !self.of.agreements.watched.lock().contains_key(&rank) {
+                    if !self.communicator.agreements.watched.lock().contains_key(&rank) {
                         self.step(|proposer, acceptor| proposer.lose(acceptor, rank));
                     }
                     self.unable.insert(rank, why);
@@ -270,7 +272,7 @@ impl AgreementRound<'_> {
 
     /// Notes which of those that are watched have ended. At their port another process may listen by now.
     fn mark_watched_dead(&mut self) {
-        let watched = self.of.agreements.watched.lock();
+        let watched = self.communicator.agreements.watched.lock();
         let ended = watched.iter().filter(|(rank, line)| !self.proposer.is_gone(**rank) && line.has_ended());
         let ended: Vec<Rank> = ended.map(|(rank, _)| *rank).collect();
         drop(watched);
@@ -289,8 +291,9 @@ impl AgreementRound<'_> {
     }
 
     fn line(&self, rank: Rank, tell: std::sync::mpsc::Sender<(usize, Heard)>) -> Result<ProcessLine> {
-        let secret = self.of.means()?.config.secret.as_ref().map(Secret::reveal);
-        let line = ProcessLine::open(rank, self.of.handle(rank)?.clone(), secret.map(str::to_owned), tell);
+        let secret = self.communicator.means()?.config.secret.as_ref().map(Secret::reveal);
+        let line =
+            ProcessLine::open(rank, self.communicator.handle(rank)?.clone(), secret.map(str::to_owned), tell);
         line.map_err(|error| Error::Transport(refused("cannot start a thread to ask other ranks", &error)))
     }
 
@@ -329,7 +332,7 @@ impl AgreementRound<'_> {
     }
 
     fn text(&self, waiting: &Waiting) -> String {
-        let endpoint = |rank: &Rank| &self.of.endpoints[*rank];
+        let endpoint = |rank: &Rank| &self.communicator.endpoints[*rank];
         match waiting {
             Waiting::Absent(rank) => format!("{} runs, but has not come to agree", endpoint(rank)),
             Waiting::Silent(rank) => match self.unable.get(rank) {
@@ -339,7 +342,7 @@ impl AgreementRound<'_> {
             Waiting::Leading(rank, others) => {
                 let others: Vec<String> = others
                     .iter()
-                    .filter(|other| **other < self.of.size())
+                    .filter(|other| **other < self.communicator.size())
                     .map(|other| endpoint(other).to_string())
                     .collect();
                 format!("{} waits for {}", endpoint(rank), others.join(", "))

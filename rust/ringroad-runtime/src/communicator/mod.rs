@@ -308,6 +308,7 @@ impl Communicator {
             Operation::ReceiveAny { .. } => Some(planner.inlets()),
             _ => None,
         };
+        // A request that is made again brings its plan along, unless the choices have changed meanwhile.
         let prepared = match &request.prepared {
             Some(prepared) if prepared.lengths == request.lengths() && planner.is_current(prepared) => {
                 prepared
@@ -322,6 +323,8 @@ impl Communicator {
         if self.debug >= Debug::Trace {
             eprintln!("ringroad: {}: rank {}: {prepared}", self.name, self.rank);
         }
+        // The call before which a vote is due is held, and those after it; they get their numbers when they begin. Messages
+        // between two ranks go on, since a rank may need them before it comes to the vote.
         let admission = match quiesce {
             Some(quiesce) if operation.ends().is_none() && !request.key.internal => quiesce.admit(prepared),
             _ => Admission::Begin,
@@ -329,7 +332,7 @@ impl Communicator {
         let held = admission != Admission::Begin;
         let (number, tag) = match operation.ends() {
             Some((_, tag)) => {
-                let tag = Tag::of_message(self.rank, tag.unwrap_or(0));
+                let tag = Tag::for_message(self.rank, tag.unwrap_or(0));
                 (0, Tag { check: prepared.check(0), ..tag })
             }
             None if held => (0, tag(self.rank, 0, prepared)),
@@ -339,11 +342,12 @@ impl Communicator {
         let short = request.input.region().len() < LEND;
         let input = match operation {
             Operation::Send { .. } if short && self.is_readable(&request.input) => {
-                Memory::of_slice(&request.input.to_vec::<u8>())
+                Memory::from_slice(&request.input.to_vec::<u8>())
             }
             _ => request.input.take(),
         };
         let (input, output) = (input.into_region(), request.output.take());
+        // The clock is read only for calls that may take long; others get their deadline if they are still in flight after a moment.
         let brief = awaited && !held && input.len().max(output.region().len()) < LEND;
         let deadline = (!brief).then(|| Instant::now() + timeout);
         let (submitted, ended) = driver.submit(awaited, |engine| {
@@ -360,6 +364,7 @@ impl Communicator {
         if submitted.is_ok() {
             *calls = (*calls).max(number);
         }
+        // Callbacks and the vote may start calls of their own, so the lock is released before.
         drop(state);
         driver.call_back(ended);
         let completion = submitted?;
@@ -400,7 +405,7 @@ impl Communicator {
         let probe = CallKey::new(Operation::Probe { peer, tag }, DType::U8, 0);
         probe.lengths(self.rank, self.size())?;
         if peer == Some(PROC_NULL) {
-            return Ok(Some(Message::of_nobody(tag)));
+            return Ok(Some(Message::from_nobody(tag)));
         }
         let driver = self.driver.get()?;
         let seen = driver.with(|engine| Some(engine.glance(probe.operation.subject())));
@@ -466,8 +471,8 @@ impl Communicator {
 
     /// A value that can close the communicator without keeping it alive.
     pub fn closer(&self) -> Closer {
-        let of = |driver: &Arc<Driver>| (Arc::downgrade(driver), driver.callbacks());
-        Closer(ProcessOwned::new(self.driver.get().map_or_else(|_| Default::default(), of)))
+        let parts = |driver: &Arc<Driver>| (Arc::downgrade(driver), driver.callbacks());
+        Closer(ProcessOwned::new(self.driver.get().map_or_else(|_| Default::default(), parts)))
     }
 }
 

@@ -76,6 +76,6 @@ impl Store for Heeding {
 
 /// The server of this process, which others find by its handles.
 pub(super) fn server(config: &Config) -> Result<Arc<Server>> {
-    Server::of_process(config.secret.as_ref().map(Secret::reveal))
+    Server::for_process(config.secret.as_ref().map(Secret::reveal))
         .map_err(|error| Error::Transport(format!("cannot listen for other ranks: {error}")))
 }

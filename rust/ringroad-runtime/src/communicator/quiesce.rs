@@ -99,7 +99,7 @@ impl Communicator {
     pub(super) fn vote(&self, deadline: Instant) -> Result<()> {
         let (is_wanted, suspicion) = self.suspect();
         let operation = Operation::Collective(Collective::Allreduce);
-        let own = Memory::of_slice(&[i64::from(is_wanted)]);
+        let own = Memory::from_slice(&[i64::from(is_wanted)]);
         let mut request =
             Request::new(operation, DType::I64, 1, own, Memory::zeroed(8)).reducing(ReduceOp::Max);
         request.timeout = Some(deadline.saturating_duration_since(Instant::now()));
@@ -247,7 +247,7 @@ mod tests {
 
     fn allreduce(value: i64) -> Request {
         let operation = Operation::Collective(Collective::Allreduce);
-        Request::new(operation, DType::I64, 1, Memory::of_slice(&[value]), Memory::zeroed(8))
+        Request::new(operation, DType::I64, 1, Memory::from_slice(&[value]), Memory::zeroed(8))
     }
 
     /// All starts are made by one thread: none of them may wait for another rank.
@@ -268,7 +268,7 @@ mod tests {
             assert!(first.iter().all(|work| !work.is_completed()), "rank 1 has made no call");
             let message = |operation, input, output| Request::new(operation, DType::I64, 1, input, output);
             let send = Operation::Send { peer: 1, tag: 0 };
-            start(0, message(send, Memory::of_slice(&[7_i64]), Memory::nothing())).wait().unwrap();
+            start(0, message(send, Memory::from_slice(&[7_i64]), Memory::nothing())).wait().unwrap();
             let receive = Operation::Receive { peer: 0, tag: 0 };
             let received = start(1, message(receive, Memory::nothing(), Memory::zeroed(8))).finish().unwrap();
             assert_eq!(received.to_vec::<i64>(), [7]);

@@ -205,7 +205,7 @@ impl Communicator {
         let mut means = means.clone();
         let is_first = alive.first() == Some(&self.rank);
         means.options.topology = part_of(self.known_topology(), alive, is_first);
-        means.config.topology = self.choices.origin.of_parts();
+        means.config.topology = self.choices.origin.source_for_parts();
         means.options.timeout = Some(self.timeout);
         means.options.is_part = true;
         let rank = alive.iter().position(|rank| *rank == self.rank).expect("this rank is alive");

@@ -110,6 +110,7 @@ impl Communicator {
         let adaptation = self.adaptation.as_ref().expect("only ranks that watch their network vote");
         let go_on: GoOn = Arc::new(|| Ok(()));
         let patience = Patience { start: Instant::now(), deadline, go_on: &go_on };
+        // What is measured counts only if calls of the user do not use the links meanwhile.
         while self.drive()? {
             patience.next(|| "earlier calls have not ended".to_owned())?;
             std::thread::sleep(DRIVE_INTERVAL);
@@ -142,6 +143,7 @@ impl Communicator {
                 Err(error)
             }
         };
+        // Rank 0 decides for all; but nothing is adopted before all ranks have said that they can use the same decision.
         let decision = (self.rank == 0).then(|| match &evidence {
             Ok(evidence) => self.judge(adaptation, &base, evidence, &latest),
             Err(error) => RevisionDecision::nothing(error.to_string()),
@@ -280,9 +282,9 @@ impl Communicator {
             let request = Request::new(operation, dtype, elements, input, output);
             self.run_patiently(request.internal(), patience)
         };
-        let length = text.as_ref().map(|text| Memory::of_slice(&[text.len() as i64]));
+        let length = text.as_ref().map(|text| Memory::from_slice(&[text.len() as i64]));
         let length = broadcast(DType::I64, 1, length)?.to_vec::<i64>()[0].max(0) as usize;
-        Ok(broadcast(DType::U8, length, text.map(|text| Memory::of_slice(&text)))?.to_vec())
+        Ok(broadcast(DType::U8, length, text.map(|text| Memory::from_slice(&text)))?.to_vec())
     }
 
     /// The network as the ranks see it now.

@@ -53,7 +53,7 @@ impl Communicator {
         let position = members.iter().position(|rank| *rank == self.rank).expect("it has its own colour");
         let part = || part_of(self.known_topology(), &members, position == 0 && color.is_some());
         options.topology = topology.or_else(part);
-        config.topology = self.choices.origin.of_parts();
+        config.topology = self.choices.origin.source_for_parts();
         options.timeout = Some(self.timeout);
         options.is_part = true;
         options.name = format!("{}.{number}.{mine}", self.name);
@@ -101,7 +101,7 @@ impl Communicator {
     pub(super) fn tell_all(&self, values: &[i64], patience: Patience<'_>) -> Result<Vec<i64>> {
         let output = Memory::zeroed(size_of_val(values) * self.size());
         let operation = Operation::Collective(Collective::Allgather);
-        let request = Request::new(operation, DType::I64, values.len(), Memory::of_slice(values), output);
+        let request = Request::new(operation, DType::I64, values.len(), Memory::from_slice(values), output);
         Ok(self.run_patiently(request, patience)?.to_vec())
     }
 

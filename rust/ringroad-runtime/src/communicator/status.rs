@@ -125,7 +125,13 @@ mod tests {
         let group = Communicator::in_process(2, &config, &options).unwrap();
         let call = || {
             let operation = Operation::Collective(Collective::Allreduce);
-            Request::new(operation, DType::F32, 5, Memory::of_slice(&[1f32; 5]), Memory::of_slice(&[0f32; 5]))
+            Request::new(
+                operation,
+                DType::F32,
+                5,
+                Memory::from_slice(&[1f32; 5]),
+                Memory::from_slice(&[0f32; 5]),
+            )
         };
         group[0].start(call()).unwrap();
         let parts = told(Some("word"));

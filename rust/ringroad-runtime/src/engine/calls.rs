@@ -1,4 +1,7 @@
 //! The calls of one rank: those in flight, those that wait for a message, and what is remembered of the others.
+//!
+//! Calls get their numbers when they begin, so ringroad's own come before those that are held for a vote, on all
+//! ranks alike.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,16 @@
 //! Giving up: notifies every rank of a failure and its reason.
+//!
+//! The other ranks raise the same kind of error, with the message of the rank that noticed. A rank that leaves during
+//! a call, because it closes or a signal interrupts it, is a lost peer for the others, and stays one for later calls.
+//! A rank that has died may have sent everything before, so it counts as lost at once only if a call needs it; a
+//! collective call that goes on for another second without needing it fails, too, because the ranks that need it may
+//! be stopped. A panic while the engine is driven is such a failure. So is a lack of memory for a message: it is
+//! reported as that and not as a dead peer, and a small part of the segment is reserved for the report.
+//!
+//! A call checks for failures before it takes up messages and before it reports success: data from a sender that has
+//! given up meanwhile is never returned as valid. If the sender says that the call had ended there, the data is
+//! valid, and the call may still end here.
 
-use std::collections::BTreeSet;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Instant;
 
@@ -81,48 +91,11 @@ impl Engine {
         Notice { reason, message, calls, ended, messages }
     }
 
-    /// Tells the other ranks which calls this rank made recently, collects their answers, and gives up. If the calls
-    /// differ, the error names them; otherwise it names the ranks that did not make call `number`. `message` says what
-    /// this rank was doing.
+    /// Tells the other ranks which calls this rank made recently, collects their answers, and gives up. `message` says
+    /// what this rank was doing.
     fn compare_calls(&mut self, reason: FailureReason, message: String) {
-        let (FailureReason::Mismatch { number } | FailureReason::Timeout { number }) = reason else { return };
         let answers = self.exchange_notices(self.notice(reason, message.clone()));
-        let answers: Vec<_> = answers.into_iter().map(|notice| notice.map(|notice| notice.calls)).collect();
-        let numbers: BTreeSet<u64> = answers.iter().flatten().flatten().map(|(n, _)| *n).collect();
-        let called = |rank: Rank, number: u64| {
-            answers[rank].as_ref()?.iter().find(|(n, _)| *n == number).map(|(_, call)| call.as_str())
-        };
-        let all = || 0..answers.len();
-        let differ = |n: &u64| all().filter_map(|r| called(r, *n)).collect::<BTreeSet<_>>().len() > 1;
-        // Says which other call a rank is in.
-        let elsewhere = |rank: Rank| match answers[rank].as_ref().map(|calls| calls.last()) {
-            None => "(did not answer: has not made this call, is late, or has stopped)".to_owned(),
-            Some(None) => "(has made no call yet)".to_owned(),
-            Some(Some((n, call))) => format!("(is at call number {}: {call})", self.calls.shown(*n)),
-        };
-        let line = |rank: Rank, call: &str| format!("  rank {}: {call}", self.peers.describe(rank));
-        let unlike = numbers.into_iter().find(differ);
-        let error = if unlike.is_some() || matches!(reason, FailureReason::Mismatch { .. }) {
-            let number = unlike.unwrap_or(number);
-            let row =
-                |r: Rank| called(r, number).map_or_else(|| line(r, &elsewhere(r)), |call| line(r, call));
-            Error::Mismatch(format!(
-                "ranks made different calls as number {} of communicator {:?}:\n{}\n\
-                 All ranks must make the same calls in the same order with equal arguments. Threads that make calls side by \
-                 side, as torch's async_save does, need communicators (groups) of their own.",
-                self.calls.shown(number),
-                self.name,
-                all().map(row).collect::<Vec<_>>().join("\n")
-            ))
-        } else {
-            let absent = all().filter(|r| called(*r, number).is_none()).map(|r| line(r, &elsewhere(r)));
-            let absent: Vec<String> = absent.collect();
-            Error::Timeout(if absent.is_empty() {
-                format!("{message}. All ranks have made this call; raise the timeout if it is only slow")
-            } else {
-                format!("{message}, when the timeout passed. Not in this call:\n{}", absent.join("\n"))
-            })
-        };
+        let error = self.describe_difference(reason, message, answers);
         self.fail_here(error);
     }
 

@@ -8,7 +8,7 @@ mod any_source;
 #[allow(unsafe_code)]
 mod buffers;
 mod calls;
-mod diagnostics;
+mod error_texts;
 mod failures;
 mod own;
 mod peers;
@@ -577,6 +577,7 @@ impl Engine {
                     task.executor.complete(number);
                     continue;
                 }
+                // What involves no other rank is done at once. Peers are woken before if it takes a while.
                 local => {
                     if local.bytes() >= AWHILE {
                         self.transport.flush();
@@ -612,6 +613,7 @@ impl Engine {
                 (peer, Err(error)) => trouble = Some((peer, error)),
             }
         }
+        // Peers are woken once for all that was posted. Functions of the user's own run later, without any lock.
         self.transport.flush();
         let is_done = task.executor.is_done();
         self.calls.reduce(reductions);
@@ -623,6 +625,7 @@ impl Engine {
             self.check_for_aborts(slot);
             self.finish(slot, None);
         }
+        // Last, because it may fail all calls, this one included.
         if let Some((peer, TransportError { lacks, reason, .. })) = trouble {
             match lacks {
                 None => self.peers.suspect(peer, reason),
@@ -743,7 +746,7 @@ impl Engine {
                 self.completed(request, None);
             }
             Failure::Check { .. } | Failure::Length { .. } => {
-                let (number, found) = (task.number, diagnostics::misfit(task.call(), peer, &failure));
+                let (number, found) = (task.number, error_texts::misfit(task.call(), peer, &failure));
                 self.mismatch(number, found);
             }
         }

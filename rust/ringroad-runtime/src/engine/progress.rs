@@ -5,6 +5,12 @@
 //!
 //! How a thread waits depends on the cores. It spins for a short while (not at all if ranks share cores), then yields
 //! its core (see [`crate::os::turns`]), and then blocks until the transport has something to do.
+//!
+//! [`Driver::submit`] drives the engine for a moment, without reading the clock or taking the lock again: most short
+//! calls end then. A message that arrives in this moment goes from its channel straight to the call; those of the
+//! next call stay in the channels until that call asks for them. The background thread also drives UCX between calls
+//! once long messages have come: UCX may still owe a peer an acknowledgement, without which that peer's call does not
+//! end.
 
 use std::any::Any;
 use std::collections::VecDeque;

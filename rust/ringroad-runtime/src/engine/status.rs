@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::Rank;
 use serde::Serialize;
 
-use super::diagnostics::pending;
+use super::error_texts::pending;
 use super::{Engine, Task};
 use crate::calls::call::Prepared;
 use crate::transport::CountedConnection;

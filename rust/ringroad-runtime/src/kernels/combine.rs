@@ -74,6 +74,7 @@ impl InstructionSet {
                 _ => {}
             }
         }
+        // Piece by piece, so that what is summed up so far stays in the caches; as many sources at a time as are best added side by side.
         let mut partial = Partial(MaybeUninit::uninit());
         let partial: *mut u8 = partial.0.as_mut_ptr().cast();
         let streamed = matches!(also, Some((_, Stores::Streaming)));

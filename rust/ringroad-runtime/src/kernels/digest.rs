@@ -13,10 +13,10 @@ mod tests {
     /// The values of the reference implementation (xxHash 0.8, `xxhsum -H128`).
     #[test]
     fn it_is_xxh3() {
-        let of = |bytes: &[u8]| format!("{:032x}", u128::from_le_bytes(digest(bytes)));
-        assert_eq!(of(b""), "99aa06d3014798d86001c324468d497f");
+        let text = |bytes: &[u8]| format!("{:032x}", u128::from_le_bytes(digest(bytes)));
+        assert_eq!(text(b""), "99aa06d3014798d86001c324468d497f");
         let long: Vec<u8> = (0..4096).map(|i| (i % 251) as u8).collect();
-        assert_eq!(of(&long), "e12cd72144990fe57135ffa504f1bc71");
+        assert_eq!(text(&long), "e12cd72144990fe57135ffa504f1bc71");
     }
 
     #[test]

@@ -103,6 +103,7 @@ pub(crate) fn gather(
     let own = host_of[rank];
     let agent = (leaders[own] == rank).then(|| ProbeAgent::open(own, limits.ports));
 
+    // First where each host can be asked, then what it hears of the others: who is reached by which address, over which hops.
     let mine = agent.as_ref().map(|agent| &agent.facts);
     let facts: Vec<ProbeFacts> = of_hosts(exchange, &leaders, FACTS, mine, FACTS_BYTES)?;
     check_each(FACTS, &leaders, &facts, ProbeFacts::check)?;
@@ -124,6 +125,8 @@ pub(crate) fn gather(
         rounds: Vec::new(),
         latencies: latencies(&views),
     };
+    // Rank 0 plans the flows by the routes that were found. If an earlier job has measured the same network, its evidence is
+    // taken, once some flows have confirmed it.
     let stated = main.iter().zip(&facts).map(|(main, facts)| facts.stated_by((*main)?)).collect();
     let ahead = clocks(&views)[own];
     let flows = FlowRunner { agent: agent.as_ref(), facts: &facts, views: &views, leaders: &leaders, ahead };

@@ -197,7 +197,7 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
         total += length as u64;
         // What has arrived by now may have waited for this thread.
         let now = Instant::now();
-        let arrived = TcpInfo::of_socket(&stream).map_or(total, |info| info.received().max(total));
+        let arrived = TcpInfo::from_socket(&stream).map_or(total, |info| info.received().max(total));
         let good = now.elapsed() < DOUBTFUL;
         note(&|arrivals| {
             if good { &mut arrivals.points } else { &mut arrivals.doubtful }.push((now, arrived as f64));

@@ -91,7 +91,7 @@ impl Liveness {
         other: ProcessInfo<'_>,
         open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>,
     ) {
-        let Some(process) = Process::of_rank(own, other) else { return };
+        let Some(process) = Process::for_rank(own, other) else { return };
         match open(process.pid) {
             // The number may have been reused before.
             Ok(descriptor) if process.start.is_none() || !process.has_ended() => {
@@ -152,7 +152,7 @@ struct Process {
 
 impl Process {
     /// The process of a rank, if this process can see it and it is another one.
-    fn of_rank(own: ProcessInfo<'_>, other: ProcessInfo<'_>) -> Option<Process> {
+    fn for_rank(own: ProcessInfo<'_>, other: ProcessInfo<'_>) -> Option<Process> {
         let is_seen = other.pid != own.pid && !own.pid_space.is_empty() && other.pid_space == own.pid_space;
         let pid = pid(other.pid).filter(|_| is_seen)?;
         Some(Process { pid, start: other.started.or_else(|| started(other.pid)) })
@@ -169,7 +169,7 @@ impl Process {
 
 /// Whether the process of a rank has ended, as far as this process can see.
 pub(crate) fn has_ended(own: ProcessInfo<'_>, other: ProcessInfo<'_>) -> bool {
-    Process::of_rank(own, other).is_some_and(|process| process.has_ended())
+    Process::for_rank(own, other).is_some_and(|process| process.has_ended())
 }
 
 /// When a process started, in clock ticks since the machine started; `None` if it does not exist or may not be read.
@@ -185,7 +185,7 @@ pub(crate) fn state(pid: u32) -> Option<char> {
 
 /// The state of another rank's process, if this process can see it; `X` if it has ended.
 pub(crate) fn state_of(own: ProcessInfo<'_>, other: ProcessInfo<'_>) -> Option<char> {
-    let process = Process::of_rank(own, other)?;
+    let process = Process::for_rank(own, other)?;
     if process.has_ended() {
         Some('X')
     } else {

@@ -151,12 +151,12 @@ pub(crate) struct Cores {
 
 impl Cores {
     pub fn now() -> Cores {
-        let of = |thread: fs::DirEntry| {
+        let waited = |thread: fs::DirEntry| {
             let counts = fs::read_to_string(thread.path().join("schedstat")).ok()?;
             counts.split_whitespace().nth(1)?.parse::<u64>().ok()
         };
         let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-        Cores { at: Instant::now(), waited: Duration::from_nanos(threads.filter_map(of).sum::<u64>()) }
+        Cores { at: Instant::now(), waited: Duration::from_nanos(threads.filter_map(waited).sum::<u64>()) }
     }
 
     /// Whether they were busy with something else since then.

@@ -17,7 +17,7 @@ pub(crate) struct TcpInfo([u8; 216]);
 
 impl TcpInfo {
     /// `None` for sockets of other kinds.
-    pub fn of_socket(socket: &impl AsRawFd) -> Option<TcpInfo> {
+    pub fn from_socket(socket: &impl AsRawFd) -> Option<TcpInfo> {
         let mut info = TcpInfo([0; 216]);
         let mut length = info.0.len() as libc::socklen_t;
         // SAFETY: a live buffer of the length that is named. Older kernels write less of it.
@@ -98,10 +98,10 @@ mod tests {
         other.read_exact(&mut [0; 3000]).unwrap();
         other.write_all(&[1; 1]).unwrap();
         one.read_exact(&mut [0]).unwrap();
-        let info = TcpInfo::of_socket(&one).unwrap();
+        let info = TcpInfo::from_socket(&one).unwrap();
         assert_eq!((info.sent(), info.received(), info.sent_again()), (3000, 1, 0));
         assert!(info.round_trips().iter().all(|time| (1e-7..10.0).contains(time)));
         assert!(!info.is_silent() && info.rate() > 0.0);
-        assert!(TcpInfo::of_socket(&std::fs::File::open("/").unwrap()).is_none());
+        assert!(TcpInfo::from_socket(&std::fs::File::open("/").unwrap()).is_none());
     }
 }

@@ -99,7 +99,7 @@ impl Region {
     }
 
     /// A copy of `values`.
-    pub fn of_slice<T: Pod>(values: &[T]) -> Region {
+    pub fn from_slice<T: Pod>(values: &[T]) -> Region {
         let bytes: &[u8] = bytemuck::cast_slice(values);
         let region = Region::zeroed(bytes.len());
         // SAFETY: both ranges are `bytes.len()` long, and the region is new, so nobody else refers to it.
@@ -227,8 +227,8 @@ impl Memory {
     }
 
     /// A copy of `values`.
-    pub fn of_slice<T: Pod>(values: &[T]) -> Memory {
-        Memory(Region::of_slice(values))
+    pub fn from_slice<T: Pod>(values: &[T]) -> Memory {
+        Memory(Region::from_slice(values))
     }
 
     /// No memory, for ranks that have no input or no output.

@@ -1,5 +1,6 @@
 //! Makes forked children close their copies of the sockets of transports and servers. Peers notice the end of a process only when no process
-//! holds its end of a connection any more. A child also knows that it lacks UCX's thread.
+//! holds its end of a connection any more. A child also knows that it lacks UCX's thread, without which it can use UCX only
+//! through shared memory.
 //!
 //! Connections are opened and accepted at any time. The kernel lists the descriptors that an event descriptor polls; the
 //! sockets among them are the connections. A child may do little before it begins: it takes no lock and allocates

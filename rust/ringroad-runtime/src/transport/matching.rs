@@ -119,7 +119,7 @@ impl<M, W> Matching<M, W> {
     }
 
     /// A message of this call that no receive has matched.
-    pub(super) fn of_call(&self, call: u64) -> Option<Tag> {
+    pub(super) fn unclaimed_tag(&self, call: u64) -> Option<Tag> {
         let key = self.unclaimed.keys().filter(|key| *key & Tag::CALL == call).min()?;
         Some(Tag::unpack(self.unclaimed[key].first.tag))
     }

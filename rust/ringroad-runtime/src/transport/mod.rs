@@ -41,6 +41,9 @@ use ringroad_core::{Port, Rank};
 use crate::error::convert;
 use crate::transport::buffer::Region;
 
+/// Whether this build can use UCX, where there is one.
+pub const HAS_UCX: bool = cfg!(feature = "ucx");
+
 /// What a message is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MessageKind {
@@ -91,7 +94,7 @@ impl Tag {
 
     /// The tag of a message between two ranks to which the user gave this tag.
     #[inline]
-    pub fn of_message(source: Rank, tag: u32) -> Tag {
+    pub fn for_message(source: Rank, tag: u32) -> Tag {
         let (sequence, message) = (tag >> 14, tag & 0x3fff);
         Tag { source, kind: MessageKind::PointToPoint, sequence, message, check: 0 }
     }
@@ -103,7 +106,7 @@ impl Tag {
 
     /// The bits of [`Tag::CALL`] that all messages of `source` in the collective call `sequence` have.
     #[inline]
-    pub fn of_collective(source: Rank, sequence: u32) -> u64 {
+    pub fn for_collective(source: Rank, sequence: u32) -> u64 {
         Tag { source, kind: MessageKind::Collective, sequence, message: 0, check: 0 }.pack()
     }
 
@@ -150,7 +153,7 @@ impl Subject {
     pub fn new(source: Option<Rank>, tag: Option<u32>) -> Subject {
         let source_mask = if source.is_some() { Tag::SOURCE } else { 0 };
         let user_mask = if tag.is_some() { Tag::USER } else { 0 };
-        let tag = Tag::of_message(source.unwrap_or(0), tag.unwrap_or(0));
+        let tag = Tag::for_message(source.unwrap_or(0), tag.unwrap_or(0));
         Subject { bits: tag.pack(), mask: Tag::KIND | source_mask | user_mask }
     }
 

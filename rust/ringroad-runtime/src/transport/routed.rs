@@ -182,14 +182,14 @@ mod tests {
         assert_eq!(*group[0].local_memory().unwrap().ranks(), [false, true, false]);
         for (from, to) in [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)] {
             group[from].connect(to).unwrap();
-            group[from].send(to, 0, tag(from, 3), Region::of_slice(&[from as u8; 40]), 1).unwrap();
+            group[from].send(to, 0, tag(from, 3), Region::from_slice(&[from as u8; 40]), 1).unwrap();
             group[from].flush();
             let mut events = Vec::new();
             group[to].inspect(None, &mut events);
             assert_eq!(events, []);
             assert_eq!(group[to].unexpected(from, 3), Some(tag(from, 3)));
-            let message = Tag::of_message(from, 9);
-            group[from].send(to, 0, message, Region::of_slice(&[7u8; 3]), 1).unwrap();
+            let message = Tag::for_message(from, 9);
+            group[from].send(to, 0, message, Region::from_slice(&[7u8; 3]), 1).unwrap();
             group[from].flush();
             group[to].inspect(None, &mut events);
             let unclaimed = Some(Unclaimed { tag: message, bytes: 3 });

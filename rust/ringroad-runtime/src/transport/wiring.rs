@@ -1,4 +1,13 @@
 //! Which network devices of the ranks reach each other.
+//!
+//! Settings may list a device for each port (`RINGROAD_NET_DEVICES=per-port:...`). A message of port `p` leaves by
+//! device `p` modulo their number, and a receive names the sender's port. Behind a switch the message arrives at the
+//! device of the same number: the devices form rails, the n-th of every rank on one network. On a ring or torus with
+//! an even number of devices it arrives at the opposite one, `d ^ 1`, because a cable leads from the upper port of
+//! one rank to the lower port of its neighbour. A device whose cable leads elsewhere connects to a peer only if a
+//! message needs it. Over bare cables that fails, so only algorithms that talk to neighbours run there.
+//!
+//! Waiting, failing and closing cover all devices: a peer that one device has lost is lost.
 
 use ringroad_core::{Rank, Topology};
 

@@ -277,9 +277,9 @@ fn check_uneven(group: &[Communicator], collective: Collective, counts: &[usize]
         let input = if gathers { &whole[own.clone()] } else { &whole[..] };
         for in_place in [false, true] {
             let (from, to) = if in_place {
-                (Memory::nothing(), Memory::of_slice(&whole))
+                (Memory::nothing(), Memory::from_slice(&whole))
             } else {
-                (Memory::of_slice(input), Memory::of_slice(&vec![-1i64; expected.len()]))
+                (Memory::from_slice(input), Memory::from_slice(&vec![-1i64; expected.len()]))
             };
             let key = CallKey::new(Operation::Collective(collective), DType::I64, 0);
             let key = CallKey { counts: Some(counts.into()), in_place, algorithm, ..key };
@@ -329,7 +329,7 @@ fn halves_are_reduced_as_singles_and_rounded_once() {
             let run = |dtype, op, mine: [u16; 2]| {
                 let key = CallKey::new(Operation::Collective(Collective::Allreduce), dtype, 2);
                 let request =
-                    Request::from_key(CallKey { op, ..key }, Memory::of_slice(&mine), Memory::zeroed(4));
+                    Request::from_key(CallKey { op, ..key }, Memory::from_slice(&mine), Memory::zeroed(4));
                 let request = Request { factor: 1.0 / 3.0, ..request };
                 communicator.run(request).unwrap().to_vec::<u16>()
             };
@@ -360,7 +360,7 @@ fn averages_and_factors() {
         each(&group(ranks, means), |communicator| {
             let rank = communicator.rank();
             let run = |op, in_place| {
-                let mine = Memory::of_slice(&[rank as f64, 1.0, -2.0 * rank as f64]);
+                let mine = Memory::from_slice(&[rank as f64, 1.0, -2.0 * rank as f64]);
                 let (input, output) =
                     if in_place { (Memory::nothing(), mine) } else { (mine, Memory::zeroed(24)) };
                 let key = CallKey::new(Operation::Collective(Collective::Allreduce), DType::F64, 3);
@@ -385,7 +385,8 @@ fn any_byte_but_zero_is_true() {
         each(&group(3, means), |communicator| {
             let run = |op, mine: [u8; 4]| {
                 let call = Operation::Collective(Collective::Allreduce);
-                let request = Request::new(call, DType::Bool, 4, Memory::of_slice(&mine), Memory::zeroed(4));
+                let request =
+                    Request::new(call, DType::Bool, 4, Memory::from_slice(&mine), Memory::zeroed(4));
                 communicator.run(request.reducing(op)).unwrap().to_vec::<u8>()
             };
             let mine = match communicator.rank() {
@@ -508,8 +509,9 @@ fn memory_that_others_can_read() {
                     if *in_input {
                         assert!(mine[0].to_vec::<u8>() == given, "rank {rank} of {case:?}: another input");
                     }
-                    mine.iter()
-                        .for_each(|region| region.copy_from(&Region::of_slice(&vec![0xee_u8; region.len()])));
+                    mine.iter().for_each(|region| {
+                        region.copy_from(&Region::from_slice(&vec![0xee_u8; region.len()]))
+                    });
                 }
             }
         });

@@ -20,7 +20,7 @@ struct Steps;
 impl Function for Steps {
     fn combine(&self, left: Memory, right: Memory) -> Result<Memory, String> {
         let pairs = left.to_vec::<i32>().into_iter().zip(right.to_vec::<i32>());
-        Ok(Memory::of_slice(&pairs.map(|(left, right)| steps(left, right)).collect::<Vec<i32>>()))
+        Ok(Memory::from_slice(&pairs.map(|(left, right)| steps(left, right)).collect::<Vec<i32>>()))
     }
 }
 
@@ -52,7 +52,7 @@ fn request(
     let values: Vec<i32> = (0..input / 4).map(|index| value(rank, index)).collect();
     Request {
         function: Some(function),
-        ..Request::from_key(key, Memory::of_slice(&values), Memory::zeroed(output))
+        ..Request::from_key(key, Memory::from_slice(&values), Memory::zeroed(output))
     }
 }
 

@@ -23,13 +23,13 @@ fn values(rank: usize, elements: usize) -> Vec<f64> {
 fn memory(dtype: DType, values: &[f64]) -> Memory {
     match dtype {
         DType::F16 => {
-            Memory::of_slice(&values.iter().map(|x| f16::from_f64(*x).to_bits()).collect::<Vec<u16>>())
+            Memory::from_slice(&values.iter().map(|x| f16::from_f64(*x).to_bits()).collect::<Vec<u16>>())
         }
         DType::BF16 => {
-            Memory::of_slice(&values.iter().map(|x| bf16::from_f64(*x).to_bits()).collect::<Vec<u16>>())
+            Memory::from_slice(&values.iter().map(|x| bf16::from_f64(*x).to_bits()).collect::<Vec<u16>>())
         }
-        DType::F32 => Memory::of_slice(&values.iter().map(|x| *x as f32).collect::<Vec<f32>>()),
-        _ => Memory::of_slice(values),
+        DType::F32 => Memory::from_slice(&values.iter().map(|x| *x as f32).collect::<Vec<f32>>()),
+        _ => Memory::from_slice(values),
     }
 }
 
@@ -79,7 +79,7 @@ fn check(communicators: &[Communicator], means: Means, op: ReduceOp, dtype: DTyp
     for name in ["ring", "direct", "recursive-doubling", "swing", "double-binary-tree"] {
         let member = ringroad_core::algorithms::find(name).unwrap();
         let Ok(schedule) = member.build(&ring, Collective::Allreduce) else { continue };
-        let rounding = Rounding::of_schedule(&schedule).unwrap();
+        let rounding = Rounding::from_schedule(&schedule).unwrap();
         let stochastic = [Wire::Int8, Wire::Int4].map(Precision::Stochastic);
         for precision in Wire::ALL.map(Precision::Wire).into_iter().chain(stochastic) {
             let (wire, roundings) = match precision {
@@ -101,7 +101,7 @@ fn check(communicators: &[Communicator], means: Means, op: ReduceOp, dtype: DTyp
             assert!(results.iter().all(|result| *result == results[0]), "{what}: other bits");
             let own = own_error(dtype) * f64::from(rounding.roundings);
             let bound = ranks as f64 * (wire.bound(roundings, dtype.size()) + own);
-            for (found, exact) in numbers(dtype, &Memory::of_slice(&results[0])).iter().zip(&exact) {
+            for (found, exact) in numbers(dtype, &Memory::from_slice(&results[0])).iter().zip(&exact) {
                 assert!((found - exact).abs() <= bound / divisor, "{what}: {found} is not {exact}");
             }
         }

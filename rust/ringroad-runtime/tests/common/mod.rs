@@ -112,7 +112,7 @@ pub fn allreduce(elements: usize) -> Request {
 /// A message of these bytes.
 pub fn send(peer: usize, tag: u32, content: &[u8]) -> Request {
     let operation = Operation::Send { peer, tag };
-    Request::new(operation, DType::U8, content.len(), Memory::of_slice(content), Memory::nothing())
+    Request::new(operation, DType::U8, content.len(), Memory::from_slice(content), Memory::nothing())
 }
 
 /// A message of so many bytes.
@@ -145,7 +145,7 @@ pub fn group_with_pools(ranks: usize) -> (Vec<Communicator>, Vec<Arc<Pool>>) {
 /// Copies the content of `memory` to memory of the pool that begins `shift` bytes after the beginning of a cache
 /// line. Returns the new memory twice.
 pub fn pooled(pool: &Arc<Pool>, memory: &Memory, shift: usize) -> (Memory, Region) {
-    let content = Region::of_slice(&memory.to_vec::<u8>());
+    let content = Region::from_slice(&memory.to_vec::<u8>());
     let region = pool.allocate(content.len() + shift).unwrap().part(shift..content.len() + shift);
     // SAFETY: it is new, and lives as long as the memory, which nobody else uses during a call.
     #[allow(unsafe_code)]
@@ -375,9 +375,9 @@ impl Case {
             let mut both = vec![0xa5; input_bytes.max(output_bytes)];
             let start = if let Holding::Block(own) = has { own * self.block() } else { 0 };
             both[start..start + input_bytes].copy_from_slice(input);
-            (Memory::nothing(), Memory::of_slice(&both))
+            (Memory::nothing(), Memory::from_slice(&both))
         } else {
-            (Memory::of_slice(input), Memory::of_slice(&vec![0xa5u8; output_bytes]))
+            (Memory::from_slice(input), Memory::from_slice(&vec![0xa5u8; output_bytes]))
         };
         let (in_place, algorithm) = (self.in_place, self.algorithm);
         let key = CallKey::new(Operation::Collective(self.collective), self.dtype, self.elements);

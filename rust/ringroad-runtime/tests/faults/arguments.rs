@@ -23,24 +23,24 @@ fn bad_arguments_leave_the_communicator_usable() {
         let sized = |operation, elements, input, output| {
             Request::new(operation, DType::F32, elements, Memory::zeroed(input), Memory::zeroed(output))
         };
-        let of = |collective| Operation::Collective(collective);
+        let collective = |collective| Operation::Collective(collective);
         let schedule: IsRight = |error| matches!(error, Error::Schedule(_));
-        let bytes = sized(of(Collective::Allreduce), 16, 16, 16);
+        let bytes = sized(collective(Collective::Allreduce), 16, 16, 16);
         let bytes = Request { key: CallKey { dtype: DType::U8, ..bytes.key }, ..bytes };
         let typed: IsRight = |error| matches!(error, Error::Type(_));
         let bad: Vec<(&str, Request, IsRight)> = vec![
-            ("root", sized(of(Collective::Broadcast { root: 3 }), 1, 4, 4), argument),
-            ("root", sized(of(Collective::Gather { root: usize::MAX }), 1, 4, 12), argument),
+            ("root", sized(collective(Collective::Broadcast { root: 3 }), 1, 4, 4), argument),
+            ("root", sized(collective(Collective::Gather { root: usize::MAX }), 1, 4, 12), argument),
             ("peer", sized(Operation::Send { peer: 3, tag: 0 }, 1, 4, 0), argument),
             ("peer", sized(Operation::Receive { peer: 99, tag: 0 }, 1, 0, 4), argument),
             ("tag", sized(Operation::Send { peer: (rank + 1) % 3, tag: TAGS }, 1, 4, 0), argument),
             ("tag", sized(Operation::Receive { peer: (rank + 1) % 3, tag: u32::MAX }, 1, 0, 4), argument),
             ("band", allreduce(4).reducing(ReduceOp::Band), typed),
             ("uint8", bytes.reducing(ReduceOp::Avg), typed),
-            ("input", sized(of(Collective::Allreduce), 3, 8, 12), argument),
-            ("output", sized(of(Collective::Allreduce), 3, 12, 16), argument),
-            ("output", sized(of(Collective::Allgather), 3, 12, 12), argument),
-            ("input", sized(of(Collective::Alltoall), 3, 12, 36), argument),
+            ("input", sized(collective(Collective::Allreduce), 3, 8, 12), argument),
+            ("output", sized(collective(Collective::Allreduce), 3, 12, 16), argument),
+            ("output", sized(collective(Collective::Allgather), 3, 12, 12), argument),
+            ("input", sized(collective(Collective::Alltoall), 3, 12, 36), argument),
             ("input", allreduce(4).in_place(), argument),
             ("a torus of", with(allreduce(4), "hamiltonian-rings"), schedule),
             ("allreduce", with(allreduce(4), "pairwise"), schedule),

@@ -59,7 +59,7 @@ fn with_faults(ranks: usize, means: Means, faults: impl Fn(Rank) -> Vec<Fault>) 
 
 /// A group whose rank `rank` has `faults`.
 fn faulty(ranks: usize, means: Means, rank: Rank, faults: &[Fault], options: &Options) -> Vec<Communicator> {
-    let faults = |of| if of == rank { faults.to_vec() } else { Vec::new() };
+    let faults = |other| if other == rank { faults.to_vec() } else { Vec::new() };
     Communicator::over(with_faults(ranks, means, faults), &config(), options).unwrap()
 }
 

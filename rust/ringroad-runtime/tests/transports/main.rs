@@ -38,7 +38,7 @@ fn long(len: usize) -> usize {
 }
 
 fn pattern(len: usize, seed: u8) -> Region {
-    Region::of_slice(&(0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect::<Vec<u8>>())
+    Region::from_slice(&(0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect::<Vec<u8>>())
 }
 
 fn poll(transport: &mut (impl Transport + ?Sized)) -> Vec<Event> {
@@ -269,7 +269,7 @@ fn who_has_waited_for_longer_comes_first() {
 #[test]
 fn shorter_messages_between_two_ranks_come() {
     const CALL: u32 = 77;
-    let tag = Tag { check: 5, ..Tag::of_message(0, CALL) };
+    let tag = Tag { check: 5, ..Tag::for_message(0, CALL) };
     for (found, len) in [(0, 8), (4, 64), (long(LONG), long(LONG) + 8)] {
         for means in [Mailboxes(0), Mailboxes(64), Copied, Pool, Lent] {
             for receive_first in [true, false] {

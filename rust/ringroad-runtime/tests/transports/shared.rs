@@ -668,7 +668,7 @@ fn the_pool_hands_out_memory_of_its_own() {
             // Marked at both ends.
             for end in [region.part(0..1), region.part(len - 1..len)] {
                 // SAFETY: it is new.
-                unsafe { end.copy_from(&Region::of_slice(&[round as u8])) };
+                unsafe { end.copy_from(&Region::from_slice(&[round as u8])) };
             }
             held.push((region, round as u8));
         } else {

@@ -20,7 +20,7 @@ impl Torus {
         }
         let least_done = |step: &Vec<CollectiveState>| {
             let done = step.iter().flat_map(|(_, done)| self.kinds.iter().zip(done));
-            done.filter(|(of, _)| **of == kind).map(|(_, done)| *done).min()
+            done.filter(|(other, _)| **other == kind).map(|(_, done)| *done).min()
         };
         let done: Vec<Option<usize>> = self.steps.iter().map(least_done).collect();
         let firsts = (0..=levels).map(|level| done.partition_point(|done| *done < Some(level))).collect();

@@ -47,7 +47,6 @@ pub struct Edge {
 
 /// The way from one host to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename = "Path")]
 pub struct HostPath {
     /// The first host.
     pub from: usize,

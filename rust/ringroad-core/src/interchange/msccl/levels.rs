@@ -258,11 +258,11 @@ impl Graph<'_> {
         let after = |node: u32| &targets[starts[node as usize]..starts[node as usize + 1]];
         let components = components(count, after);
         let order = components.iter().rev();
-        let mut of = vec![0u32; count];
+        let mut numbers = vec![0u32; count];
         for (number, component) in components.iter().enumerate() {
-            component.iter().for_each(|node| of[*node as usize] = number as u32);
+            component.iter().for_each(|node| numbers[*node as usize] = number as u32);
         }
-        self.check_cycles(&components, &of, after)?;
+        self.check_cycles(&components, &numbers, after)?;
         let mut levels = std::mem::take(&mut self.lowest);
         let mut places = vec![0; count];
         for (position, component) in order.enumerate() {
@@ -293,7 +293,7 @@ impl Graph<'_> {
     fn check_cycles<'g>(
         &self,
         components: &[Vec<u32>],
-        of: &[u32],
+        numbers: &[u32],
         after: impl Fn(u32) -> &'g [(u32, u32)],
     ) -> Result<(), InterchangeError> {
         let is_message = |node: &u32| (*node as usize) < self.messages.len();
@@ -304,7 +304,7 @@ impl Graph<'_> {
             let waits = component.len() > 1
                 && (!component.iter().any(is_message) || component.iter().any(|n| local[*n as usize]));
             let same = |node: &u32, (to, distance): &(u32, u32)| {
-                of[*to as usize] == of[*node as usize] && *distance > 0
+                numbers[*to as usize] == numbers[*node as usize] && *distance > 0
             };
             let apart = |node: &&u32| after(**node).iter().any(|edge| same(node, edge));
             if let Some(node) = component.iter().find(apart).or(component.first().filter(|_| waits)) {

@@ -1,5 +1,12 @@
 //! Messages between local ranks: which memory the receiver may read in place, and how messages that it reads in place
 //! are lowered.
+//!
+//! Plans are the same with and without shared memory, but for what lies where. Where a peer is local, the data of a
+//! message lies in scratch memory that the peer can read, or in the caller's array if that is such memory. A message
+//! to be reduced is not received but *expected* ([`Command::Expect`]), is then an operand ([`Buffer::Arrived`]), and
+//! is *released*. So several contributions are reduced in one pass, straight from the peers' memory. A sum that
+//! others will read is written to scratch memory in the same pass (`also` of [`Command::Reduce`]). Peers may read
+//! memory that `stays` after the call has ended on its owner, which reuses it when they have read it.
 
 use super::streams::{cut, zip};
 use super::{count, LowerError, RankLowering};

@@ -44,7 +44,7 @@ const SPARE: usize = 16;
 
 impl FlowBounds {
     /// The bounds for a network in which all pairs with a demand reach each other.
-    pub fn of_network(network: &Digraph, demands: &Demands) -> FlowBounds {
+    pub fn from_network(network: &Digraph, demands: &Demands) -> FlowBounds {
         let ranks = network.ranks();
         let capacities = network.capacities();
         let capacity: f64 = capacities.iter().sum();
@@ -74,7 +74,7 @@ impl FlowBounds {
         let unit = network.arcs().first().map_or(0, |arc| arc.capacity);
         let plain = network.nodes() == ranks && equal && unit > 0;
         let degree = (matches!(demands, Demands::Uniform) && plain)
-            .then(|| of_degree((network.degree() / unit) as usize, ranks) * unit as f64);
+            .then(|| degree_bound((network.degree() / unit) as usize, ranks) * unit as f64);
         let rank = (0..ranks).map(of_rank).fold(f64::INFINITY, f64::min);
         let distance = if taken > 0.0 { capacity / taken } else { f64::INFINITY };
         let safe = |rate: f64| at_least(rate, capacities.len() + 2 * ranks);
@@ -96,7 +96,7 @@ impl FlowBounds {
 
 /// The bound for uniform demands on any network of `ranks` ranks with `degree` links of capacity 1: `degree / sum of
 /// depths in the tree`; 0 if the tree does not reach all ranks.
-pub fn of_degree(degree: usize, ranks: usize) -> f64 {
+pub fn degree_bound(degree: usize, ranks: usize) -> f64 {
     let (mut left, mut level, mut depth, mut depths) = (ranks.saturating_sub(1), degree, 1, 0.0);
     while left > 0 && level > 0 {
         let here = level.min(left);

@@ -217,11 +217,11 @@ impl<'a> Equilibrium<'a> {
 
     /// The least length that the demands of `source` take up.
     fn taken_up(&self, source: Rank) -> f64 {
-        let of = |target: Rank| match self.demands.between(source, target) {
+        let length = |target: Rank| match self.demands.between(source, target) {
             demand if demand > 0.0 => demand * self.tree.distance[target],
             _ => 0.0,
         };
-        (0..self.network.ranks()).map(of).sum()
+        (0..self.network.ranks()).map(length).sum()
     }
 
     /// Sweeps until the gap is closed, `go_on` returns false, or iterations no longer help. Returns the number of iterations and
@@ -260,7 +260,8 @@ impl<'a> Equilibrium<'a> {
         self.floor = self.floor_part * bare.iter().sum::<f64>() / bare.len() as f64;
         self.length.iter_mut().for_each(|length| *length += self.floor);
         let lengths = self.length.clone();
-        let weigh = |of: &[f64], lengths: &[f64]| of.iter().zip(lengths).map(|(a, b)| a * b).sum::<f64>();
+        let weigh =
+            |amounts: &[f64], lengths: &[f64]| amounts.iter().zip(lengths).map(|(a, b)| a * b).sum::<f64>();
         let all = weigh(&self.capacity, &lengths);
         let used = weigh(&self.load, &lengths);
         // Near the end, lengths without the constant part prove more. They are tried in every other iteration.

@@ -18,7 +18,7 @@ mod paths;
 mod steps;
 mod symmetric;
 
-pub use bounds::{of_degree, FlowBounds};
+pub use bounds::{degree_bound, FlowBounds};
 pub use chunks::{in_chunks, in_few_chunks, Trip};
 pub use steps::{held_by_relays, relayed, schedule, Limits, Relayed, MOST_CHUNKS};
 
@@ -195,7 +195,7 @@ pub fn concurrent_flow(
             return Err(Unsuitable::Apart { from: source, to });
         }
     }
-    let bounds = FlowBounds::of_network(network, demands);
+    let bounds = FlowBounds::from_network(network, demands);
     let least = bounds::at_most(1.0 / bounds.least(), 1);
     if let Some(kinds) = kinds {
         return Ok(alike(network, &kinds, bounds, least));

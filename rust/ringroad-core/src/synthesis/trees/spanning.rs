@@ -101,7 +101,7 @@ pub(super) fn rooms(ranks: usize, links: &[TwoWayLink]) -> Vec<TwoWayLink> {
 
 /// The parts into which links divide the ranks.
 struct Components {
-    of: Vec<usize>,
+    part_of: Vec<usize>,
     count: usize,
 }
 
@@ -112,22 +112,22 @@ impl Components {
             at[*a].push(*b);
             at[*b].push(*a);
         }
-        let mut parts = Components { of: vec![usize::MAX; ranks], count: 0 };
+        let mut parts = Components { part_of: vec![usize::MAX; ranks], count: 0 };
         for start in 0..ranks {
             let mut found = vec![start];
             while let Some(rank) = found.pop() {
-                if parts.of[rank] == usize::MAX {
-                    parts.of[rank] = parts.count;
+                if parts.part_of[rank] == usize::MAX {
+                    parts.part_of[rank] = parts.count;
                     found.extend(&at[rank]);
                 }
             }
-            parts.count += usize::from(parts.of[start] == parts.count);
+            parts.count += usize::from(parts.part_of[start] == parts.count);
         }
         parts
     }
 
     fn joins(&self, link: &TwoWayLink) -> bool {
-        self.of[link.ends[0]] == self.of[link.ends[1]]
+        self.part_of[link.ends[0]] == self.part_of[link.ends[1]]
     }
 }
 

@@ -74,8 +74,8 @@ impl Forest {
     /// The largest number of edges that a part takes one after the other.
     pub fn height(&self) -> usize {
         let depths: Vec<usize> = self.trees.iter().map(|tree| TreeShape::from_tree(tree).depth).collect();
-        let of = |tree: Option<usize>| tree.map_or(0, |tree| depths[tree]);
-        self.courses.iter().map(|course| of(course.up) + of(course.down)).max().unwrap_or(0)
+        let depth = |tree: Option<usize>| tree.map_or(0, |tree| depths[tree]);
+        self.courses.iter().map(|course| depth(course.up) + depth(course.down)).max().unwrap_or(0)
     }
 
     /// The schedule that spreads the load of the busiest wire evenly over about `parts` steps.

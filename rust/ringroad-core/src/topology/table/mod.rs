@@ -6,6 +6,10 @@
 //! ```
 //!
 //! Paths may lead over switches and over other ranks, and need not be shortest.
+//!
+//! A topology checks its table when it takes it, and includes it in its digest. The table gives the route of every
+//! message, whatever its port. [`super::Routes`] reads it, so costs, explanations and simulations need no code for
+//! it.
 
 mod fault;
 mod stored;

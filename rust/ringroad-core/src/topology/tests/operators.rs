@@ -113,9 +113,9 @@ fn links_keep_their_properties() {
     let ring = ring.unwrap();
     let properties =
         |link: &Link| (link.bandwidth as usize, link.latency as usize, link.capacity, link.extra_latency);
-    let check = |made: Topology, of: &dyn Fn(LinkId, &Link) -> LinkId| {
+    let check = |made: Topology, origin: &dyn Fn(LinkId, &Link) -> LinkId| {
         for (id, link) in made.links().iter().enumerate() {
-            assert_eq!(properties(link), properties(&ring.links()[of(id, link)]), "{made} link {id}");
+            assert_eq!(properties(link), properties(&ring.links()[origin(id, link)]), "{made} link {id}");
         }
         let json = serde_json::to_string(&made).unwrap();
         assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), made);

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use ringroad_core::agreement::{ProposerRequest, Reply};
 use ringroad_core::Rank;
 
-use super::wire::{AccessKey, StoreConnection, StoreMessage, StoreMessageKind, Verdict, IDLE_TIMEOUT, LEAST};
+use super::wire::{
+    AccessKey, StoreConnection, StoreMessage, StoreMessageKind, Verdict, ANSWER_TIMEOUT, LEAST,
+};
 use crate::bootstrap::{Handle, Store, StoreError};
 use crate::error::is_shortage;
 use crate::os::lock::Mutex;
@@ -174,17 +176,17 @@ impl TcpStore {
     ) -> io::Result<Option<Vec<u8>>> {
         let mut place = self.channel.lock();
         let start = Instant::now();
-        let end = start + self.longest.max(within + IDLE_TIMEOUT);
+        let end = start + self.longest.max(within + ANSWER_TIMEOUT);
         // Taken out, so that it is closed after an error: what comes next in it is not the answer to the next
         // request.
         let mut channel = match place.take() {
             Some(channel) => channel,
-            None => open(self.address, &self.key, start + IDLE_TIMEOUT)?
+            None => open(self.address, &self.key, start + ANSWER_TIMEOUT)?
                 .map_err(|verdict| io::Error::other(format!("what listens at its address now {verdict}")))?,
         };
         channel.send(kind, key, value, Some(end))?;
         let answer =
-            StoreMessage::receive(&mut channel, Some(Instant::now() + within + IDLE_TIMEOUT), Some(end))?;
+            StoreMessage::receive(&mut channel, Some(Instant::now() + within + ANSWER_TIMEOUT), Some(end))?;
         let answer = match answer.kind {
             StoreMessageKind::Value => Some(answer.value),
             StoreMessageKind::Nothing => None,
@@ -228,7 +230,7 @@ impl LifeLine {
     /// Whether the process has certainly ended. That the connection broke says nothing: a firewall breaks connections, too,
     /// but it cannot end the stream of bytes.
     pub fn has_ended(&self) -> bool {
-        TcpInfo::of_socket(&*self.0).is_some_and(|info| info.has_orderly_end())
+        TcpInfo::from_socket(&*self.0).is_some_and(|info| info.has_orderly_end())
     }
 }
 

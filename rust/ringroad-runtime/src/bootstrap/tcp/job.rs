@@ -13,7 +13,7 @@ use ringroad_core::Rank;
 use sha2::{Digest, Sha256};
 
 use super::client::attempt;
-use super::wire::{AccessKey, StoreConnection, Verdict, IDLE_TIMEOUT};
+use super::wire::{AccessKey, StoreConnection, Verdict, ANSWER_TIMEOUT};
 use super::{Server, TcpStore};
 use crate::bootstrap::endpoint_info::host_name;
 use crate::bootstrap::{refusals, Store, StoreError};
@@ -272,7 +272,7 @@ impl StoreSearch<'_> {
         let deadline = self.start + timeout;
         let place = self.place.text();
         // Each attempt waits longer than the one before, for a peer that is slow.
-        let mut patience = if self.place.ports.len() > 1 { TURN } else { IDLE_TIMEOUT };
+        let mut patience = if self.place.ports.len() > 1 { TURN } else { ANSWER_TIMEOUT };
         let (mut pause, mut strange_since) = (PAUSES.0, None);
         loop {
             let (mut silence, mut stranger) = (None, None);

@@ -119,8 +119,8 @@ fn segments(table: &str) -> Option<(u64, u64)> {
     let mut lines = table.lines().filter_map(|line| line.strip_prefix("Tcp: "));
     let (names, numbers) = (lines.next()?, lines.next()?);
     let mut pairs = names.split(' ').zip(numbers.split(' '));
-    let mut of = |name: &str| pairs.find(|(known, _)| *known == name)?.1.parse().ok();
-    Some((of("OutSegs")?, of("RetransSegs")?))
+    let mut number = |name: &str| pairs.find(|(known, _)| *known == name)?.1.parse().ok();
+    Some((number("OutSegs")?, number("RetransSegs")?))
 }
 
 /// Why a process has not answered, and whether the kernel of its host says that it has ended.

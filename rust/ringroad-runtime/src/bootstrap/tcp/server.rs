@@ -73,7 +73,7 @@ impl Server {
     /// The server of this process for whoever knows this secret. It is started on first use and lasts as long as the
     /// process. A forked child has its own. What one secret protects, those who know another one neither read nor
     /// change.
-    pub fn of_process(secret: Option<&str>) -> io::Result<Arc<Server>> {
+    pub fn for_process(secret: Option<&str>) -> io::Result<Arc<Server>> {
         static SERVERS: Global<Vec<Served>> = Global::new();
         let mut servers = SERVERS.lock();
         let known = servers.iter().find(|(known, _)| known.as_deref() == secret);

@@ -118,7 +118,7 @@ fn a_process_has_a_server_for_each_secret() {
             let reached = TcpStore::connect(handle, other, soon());
             assert_eq!(reached.is_ok(), other == secret, "{other:?} at the server of {secret:?}");
         }
-        let server = Server::of_process(secret).unwrap();
+        let server = Server::for_process(secret).unwrap();
         assert_eq!(server.token(), &handle.token, "a secret has one server");
     }
 }

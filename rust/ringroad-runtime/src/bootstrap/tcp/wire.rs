@@ -10,9 +10,10 @@ use crate::os::owner::{other_user, stranger, OtherUser};
 use crate::transport::tcp::handshake::{Answered, Caller, GroupKey, Hello, Session, FIRST, SECOND, THIRD};
 use crate::transport::tcp::seal::{self, open, seal, LENGTH, PLAIN};
 
-/// How long a server may take to answer before it is called again, and how long a message that has begun may make no
-/// progress: on a slow link a long one takes as long as it takes.
-pub const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a server may take to answer before it is called again.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a message that has begun may make no progress: on a slow link a long one takes as long as it takes.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a client may take to go on with a handshake. Those that say nothing push each other out.
 const ADMISSION: Duration = Duration::from_secs(30);
 /// Nothing can be done in no time.

@@ -38,11 +38,11 @@ pub(super) trait Real: Element<Lane: Arithmetic> + Into<f64> {
 
     /// # Safety
     /// As [`Real::singles`].
-    unsafe fn of_singles<I: Isa, const N: usize>(lanes: &[f32; N]) -> [Self; N];
+    unsafe fn from_singles<I: Isa, const N: usize>(lanes: &[f32; N]) -> [Self; N];
 
-    fn of_doubles<const N: usize>(lanes: &[f64; N]) -> [Self; N] {
+    fn from_doubles<const N: usize>(lanes: &[f64; N]) -> [Self; N] {
         // SAFETY: every machine can do that.
-        unsafe { Self::of_singles::<Portable, N>(&lanes.map(|lane| lane as f32)) }
+        unsafe { Self::from_singles::<Portable, N>(&lanes.map(|lane| lane as f32)) }
     }
 }
 
@@ -59,7 +59,7 @@ macro_rules! of_single_lanes {
             }
 
             #[inline(always)]
-            unsafe fn of_singles<I: Isa, const N: usize>(lanes: &[f32; N]) -> [Self; N] {
+            unsafe fn from_singles<I: Isa, const N: usize>(lanes: &[f32; N]) -> [Self; N] {
                 // SAFETY: the caller's promise.
                 unsafe { Self::narrow::<I, N>(lanes) }
             }
@@ -82,11 +82,11 @@ impl Real for f64 {
     }
 
     #[inline(always)]
-    unsafe fn of_singles<I: Isa, const N: usize>(lanes: &[f32; N]) -> [f64; N] {
+    unsafe fn from_singles<I: Isa, const N: usize>(lanes: &[f32; N]) -> [f64; N] {
         lanes.map(f64::from)
     }
 
-    fn of_doubles<const N: usize>(lanes: &[f64; N]) -> [f64; N] {
+    fn from_doubles<const N: usize>(lanes: &[f64; N]) -> [f64; N] {
         *lanes
     }
 }

@@ -134,13 +134,13 @@ unsafe fn decode_block<I: Isa, E: Real, C: Code>(target: *mut E, left: Option<*c
                 record,
                 scale,
                 #[inline(always)]
-                |at, lanes| put::<I, E>(target, left, at, E::of_singles::<I, DECODED>(lanes)),
+                |at, lanes| put::<I, E>(target, left, at, E::from_singles::<I, DECODED>(lanes)),
             );
         } else {
             let rare = C::rare(record);
             for at in groups::<DECODED>() {
                 let lanes = rare.as_ptr().add(at).cast::<[f64; DECODED]>().read();
-                put::<I, E>(target, left, at, E::of_doubles(&lanes));
+                put::<I, E>(target, left, at, E::from_doubles(&lanes));
             }
         }
     }

@@ -64,7 +64,7 @@ impl Descriptor {
 
     /// A descriptor whose length may name no form.
     #[cfg(test)]
-    pub fn of_length(tag: u64, length: u64) -> Descriptor {
+    pub fn with_length(tag: u64, length: u64) -> Descriptor {
         Descriptor { tag, length, ..Descriptor::default() }
     }
 

@@ -77,7 +77,7 @@ fn descriptors_that_make_no_sense_are_refused() {
         ("an endless notice", &[descriptor(notice, DescriptorForm::Segment, end as usize - 4096, 4096)]),
         ("a notice that flows", &[descriptor(notice, DescriptorForm::Flow, LONG, 4096)]),
         ("a notice in private memory", &[descriptor(notice, DescriptorForm::Cma, 100, 4096)]),
-        ("no form", &[Descriptor::of_length(ours, u64::MAX)]),
+        ("no form", &[Descriptor::with_length(ours, u64::MAX)]),
     ];
     for (what, descriptors) in cases {
         check(&told(descriptors), what);
@@ -114,7 +114,7 @@ fn counters_ahead_of_what_was_sent_are_refused() {
 fn earlier_messages_are_taken() {
     let [mut ours, mut theirs] = pair();
     theirs
-        .send(0, 0, Tag::unpack(tag(1, MessageKind::Collective)), Region::of_slice(&[7_u8; 100]), 1)
+        .send(0, 0, Tag::unpack(tag(1, MessageKind::Collective)), Region::from_slice(&[7_u8; 100]), 1)
         .unwrap();
     theirs.home.channel_to(0).put(1, &descriptor(7, DescriptorForm::Segment, 100, u64::MAX));
     let target = Region::zeroed(100);

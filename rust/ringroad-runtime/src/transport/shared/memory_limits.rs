@@ -7,8 +7,8 @@ use std::path::Path;
 /// `usize::MAX` if the kernel tells nothing.
 pub(super) fn available() -> usize {
     let machine = read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let of = |key| field(&text, key).map(|kib| kib.saturating_mul(1024));
-        Some(of("MemAvailable:")? + of("SwapFree:").unwrap_or(0))
+        let bytes = |key| field(&text, key).map(|kib| kib.saturating_mul(1024));
+        Some(bytes("MemAvailable:")? + bytes("SwapFree:").unwrap_or(0))
     });
     let groups =
         read_to_string("/proc/self/cgroup").ok().map(|text| groups(&text, Path::new("/sys/fs/cgroup")));
@@ -89,11 +89,11 @@ mod tests {
         write("memory/x", &[("memory.limit_in_bytes", "900"), ("memory.usage_in_bytes", "800")]);
         write("memory", &[("memory.limit_in_bytes", "2000"), ("memory.usage_in_bytes", "1500")]);
         write("memory", &[("memory.stat", "inactive_file 1\ntotal_inactive_file 30\n")]);
-        let of = |text: &str| groups(text, &root);
-        let found = ["0::/", "0::/a\n", "1:x:/\n0::/a/b\n", "0::/a/b/c", "0::/gone", ""].map(of);
+        let least = |text: &str| groups(text, &root);
+        let found = ["0::/", "0::/a\n", "1:x:/\n0::/a/b\n", "0::/a/b/c", "0::/gone", ""].map(least);
         let older =
             ["4:memory:/", "0::/\n4:cpu,memory:/x\n5:pids:/x", "4:memory:/out/of/sight", "4:memoryless:/x"]
-                .map(of);
+                .map(least);
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(found, [usize::MAX, 350, 350, 0, usize::MAX, usize::MAX]);
         assert_eq!(older, [530, 100, 530, usize::MAX]);

@@ -227,7 +227,7 @@ impl SharedMemory {
                 self.peers.activate(rank).is_unchecked = true;
             }
         }
-        let next = Tag::of_collective(0, next);
+        let next = Tag::for_collective(0, next);
         let is_of_next = |(form, tag)| {
             !matches!(form, DescriptorForm::Release | DescriptorForm::Part)
                 && tag & Tag::CALL & !Tag::SOURCE == next
@@ -299,9 +299,9 @@ impl Transport for SharedMemory {
         }
         let tag =
             Tag { source: self.home.rank, kind: MessageKind::Control, sequence: 0, message: 0, check: 0 };
-        let packed = self.pack(tag, Region::of_slice(payload)).or_else(|_| {
+        let packed = self.pack(tag, Region::from_slice(payload)).or_else(|_| {
             self.reserve = None;
-            self.pack(tag, Region::of_slice(payload))
+            self.pack(tag, Region::from_slice(payload))
         });
         // Best effort: if there is no memory left at all, the peer gets no notice.
         if let Ok((descriptor, region)) = packed {
@@ -354,8 +354,8 @@ impl Transport for SharedMemory {
     }
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        let call = Tag::of_collective(source, sequence);
-        self.matching.of_call(call)
+        let call = Tag::for_collective(source, sequence);
+        self.matching.unclaimed_tag(call)
     }
 
     fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {

@@ -1,4 +1,7 @@
 //! What a rank sends: its descriptors, the memory that they name, and the peers to be woken.
+//!
+//! A rank wakes its peers once for all messages that it has posted or released, not once for each: every wake-up
+//! needs a full fence.
 
 use ringroad_core::Rank;
 

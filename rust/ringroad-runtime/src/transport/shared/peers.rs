@@ -1,4 +1,8 @@
 //! The local ranks.
+//!
+//! Among more than 16 of them a rank polls only those that are *active*, with which it exchanges something: each look
+//! reads lines of another process's memory. It looks at the others before it blocks, for messages of any source, and
+//! now and then.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! Hands out parts of a rank's segment, and takes them back when nobody holds them any more.
+//!
+//! Memory that a caller frees goes back to the machine.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -2,6 +2,9 @@
 //!
 //! The file is longer than any rank could need, but sparse: only used parts take memory. Address space is taken piece
 //! by piece: the owner maps more of the file when it needs more, and so do its peers, only to read.
+//!
+//! It is sealed, so that it cannot shrink. It has space for a channel to every rank, which takes memory from its
+//! first message on; until then a peer maps only the counters.
 
 use std::alloc::Layout;
 use std::fs::{File, OpenOptions};

@@ -222,12 +222,12 @@ impl TcpLink {
     /// Whether the other host has not answered this call. It may have while this rank did not look.
     pub fn is_late(&self, now: Instant) -> bool {
         matches!(self.stage, LinkStage::Calling(since) if now - since > CALL)
-            && TcpInfo::of_socket(&self.socket).is_some_and(|info| info.is_calling())
+            && TcpInfo::from_socket(&self.socket).is_some_and(|info| info.is_calling())
     }
 
     /// Whether the other host of a connection owes an answer and gives none.
     pub fn is_silent(&self) -> bool {
         !matches!(self.stage, LinkStage::Calling(_))
-            && TcpInfo::of_socket(&self.socket).is_some_and(|info| info.is_silent())
+            && TcpInfo::from_socket(&self.socket).is_some_and(|info| info.is_silent())
     }
 }

@@ -291,8 +291,8 @@ impl MatchingState {
     }
 
     /// The tag of a message of this call that no receive has taken up.
-    pub fn of_call(&self, call: u64) -> Option<Tag> {
-        self.matching.iter().find_map(|matching| matching.of_call(call))
+    pub fn unclaimed_tag(&self, call: u64) -> Option<Tag> {
+        self.matching.iter().find_map(|matching| matching.unclaimed_tag(call))
     }
 
     /// The first message of this subject that no receive has taken up.

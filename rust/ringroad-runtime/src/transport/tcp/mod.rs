@@ -17,7 +17,6 @@
 //! noticed by what the kernel says of the connections. A rank that is stopped is not lost: its host answers. A forked
 //! child closes its copies of the sockets; it can have a transport of its own.
 
-mod accounts;
 mod connections;
 mod door;
 mod frame;
@@ -32,6 +31,7 @@ pub(crate) mod seal;
 mod shutdown;
 mod slab;
 mod socket;
+mod streams;
 mod writer;
 
 #[cfg(fuzzing)]
@@ -348,7 +348,7 @@ impl Transport for TcpTransport {
         let made = self.matching_state.peers[peer].links.iter().flatten().next().copied();
         let Some(number) = made.or_else(|| self.link(peer, 0, 0).ok()) else { return };
         if let Some(link) = &mut self.links[number] {
-            link.writer.answer(Frame::Notice { bytes: payload.len() }, Region::of_slice(payload));
+            link.writer.answer(Frame::Notice { bytes: payload.len() }, Region::from_slice(payload));
             self.write(number);
         }
     }
@@ -377,7 +377,7 @@ impl Transport for TcpTransport {
     }
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        self.matching_state.of_call(Tag::of_collective(source, sequence))
+        self.matching_state.unclaimed_tag(Tag::for_collective(source, sequence))
     }
 
     fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {

@@ -8,7 +8,7 @@ use super::socket;
 use crate::error::refused;
 use crate::os::ports::PortRange;
 use crate::os::random::secret;
-use crate::transport::ucx;
+use crate::transport::{ucx, HAS_UCX};
 
 /// How many bytes of a published address strangers cannot guess.
 const NONCE: usize = 16;
@@ -34,7 +34,7 @@ struct Address {
 /// All addresses that mean the same to other hosts.
 fn addresses() -> Vec<Address> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
-    let of = |one: if_addrs::Interface| Address {
+    let address = |one: if_addrs::Interface| Address {
         // A second address of an interface may have a label of its own.
         device: one.name.split(':').next().unwrap_or_default().to_owned(),
         address: one.ip(),
@@ -42,7 +42,7 @@ fn addresses() -> Vec<Address> {
     };
     let is_usable =
         |one: &Address| !matches!(one.address, IpAddr::V6(address) if address.is_unicast_link_local());
-    let mut all: Vec<Address> = all.into_iter().map(of).filter(is_usable).collect();
+    let mut all: Vec<Address> = all.into_iter().map(address).filter(is_usable).collect();
     all.sort_by_key(|one| one.address.is_ipv6());
     all
 }
@@ -63,9 +63,13 @@ impl TcpDevice {
             given.iter().zip(&names).filter(|(_, name)| all.iter().all(|one| one.device != **name));
         if let Some((name, _)) = unknown.next() {
             if name.contains(':') || ucx::rdma_devices().iter().any(|device| device == name) {
+                let remedy = match HAS_UCX {
+                    true => "set RINGROAD_TRANSPORT=ucx on all ranks, or",
+                    false => "this build of ringroad has none:",
+                };
                 return Err(format!(
-                    "RINGROAD_NET_DEVICES names {name:?}, the name of an RDMA device, which only UCX can use; set \
-                     RINGROAD_TRANSPORT=ucx on all ranks, or name network devices that have an address"
+                    "RINGROAD_NET_DEVICES names {name:?}, the name of an RDMA device, which only UCX can use; {remedy} \
+                     name network devices that have an address"
                 ));
             }
             let known: BTreeSet<&str> = all.iter().map(|one| one.device.as_str()).collect();
@@ -140,7 +144,8 @@ mod tests {
     #[test]
     fn rdma_devices_need_ucx() {
         let error = TcpDevice::open(&["mlx5_0:1".to_owned()], None).err().unwrap();
-        assert!(error.contains("\"mlx5_0:1\", the name of an RDMA") && error.contains("=ucx"), "{error}");
+        assert!(error.contains("\"mlx5_0:1\", the name of an RDMA"), "{error}");
+        assert_eq!(error.contains("=ucx"), HAS_UCX, "{error}");
     }
 
     #[test]

@@ -272,7 +272,7 @@ pub(super) fn with_interface(ucx: &'static Ucx, interface: &str, tls: Option<&st
         return None;
     }
     let resources = Context::open(ucx, Allowed { tls, ..Allowed::default() }).ok()?.network_resources()?;
-    let by_tcp = |of: &str| resources.iter().any(|(tl, device)| tl == "tcp" && device == of);
+    let by_tcp = |name: &str| resources.iter().any(|(tl, device)| tl == "tcp" && device == name);
     let wanted = resources.iter().map(|(_, device)| device.as_str());
     let wanted: BTreeSet<&str> = wanted.filter(|device| *device == interface || !by_tcp(device)).collect();
     by_tcp(interface).then(|| Vec::from_iter(wanted).join(","))

@@ -74,7 +74,7 @@ fn held(descriptor: RawFd, inode: u64) -> Option<OwnedFd> {
 
 /// Whether this is a TCP connection on which the other host owes an answer.
 fn is_silent(socket: &OwnedFd) -> bool {
-    TcpInfo::of_socket(socket).is_some_and(|info| info.is_silent())
+    TcpInfo::from_socket(socket).is_some_and(|info| info.is_silent())
 }
 
 #[cfg(all(test, not(miri)))]

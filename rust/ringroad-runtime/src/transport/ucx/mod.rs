@@ -7,6 +7,9 @@
 //! UCX calls back only from within calls that the transport makes, and the caller of those holds the transport by
 //! `&mut`. So the callbacks' state (`requests`, `endpoint`) is shared by `Rc` and written through `Cell`. The
 //! pointers that UCX keeps stay valid because slots and endpoints live until the workers are destroyed.
+//!
+//! Anybody may send over the network. The transport drops tags that no rank can have sent, bounds notices, and
+//! disconnects a sender whose data makes no sense.
 
 mod device;
 mod endpoint;
@@ -359,12 +362,12 @@ impl Carrier for UcxTransport {
         if self.ucx.version < ASKS_FOR_ROUTES {
             return None;
         }
-        let of = |device: &UcxDevice| {
+        let names = |device: &UcxDevice| {
             let resources = device.context().network_resources()?;
             let over_tcp = !resources.is_empty() && resources.iter().all(|(transport, _)| transport == "tcp");
             over_tcp.then(|| resources.into_iter().map(|(_, name)| name).collect())
         };
-        self.devices.iter().map(of).collect()
+        self.devices.iter().map(names).collect()
     }
 
     fn beside(self: Box<Self>, local: SharedMemory) -> Box<dyn Transport> {

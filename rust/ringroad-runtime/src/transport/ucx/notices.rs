@@ -26,7 +26,7 @@ const GRANT: u32 = 3;
 impl UcxTransport {
     /// Sends a notice, best effort.
     pub(super) fn send_notice(&mut self, peer: Rank, payload: &[u8]) {
-        self.tell(peer, PLAIN, Region::of_slice(payload));
+        self.tell(peer, PLAIN, Region::from_slice(payload));
     }
 
     /// Tells all connected peers that this rank leaves.

@@ -1,4 +1,6 @@
-//! Descriptions for error messages: where each rank was, and for which ranks it waited.
+//! What errors say of calls: which differ, where each rank was, and for which ranks it waited.
+
+use std::collections::BTreeSet;
 
 use ringroad_core::plan::{Command, PlannedCommand};
 use ringroad_core::Rank;
@@ -7,8 +9,9 @@ use super::peers::Suspect;
 use super::{Engine, Task};
 use crate::calls::call::{Operation, Prepared};
 use crate::calls::work::Message;
+use crate::error::Error;
 use crate::kernels::dtype::DType;
-use crate::transport::notice::{Notice, Unfinished, CALLS_TOLD};
+use crate::transport::notice::{FailureReason, Notice, Unfinished, CALLS_TOLD};
 use crate::transport::{Failure, Unclaimed};
 
 /// Why a message from `peer` does not fit its receive.
@@ -23,7 +26,7 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
         }
         _ => None,
     };
-    let of = message.map_or_else(String::new, |message| match message.dtype {
+    let kind = message.map_or_else(String::new, |message| match message.dtype {
         DType::OF_BYTES => " of another type".to_owned(),
         dtype => format!(" of {dtype}"),
     });
@@ -37,7 +40,7 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
         }
         _ => "the types must be the same, and no message may be longer than its receive",
     };
-    format!("{call} is for {room} bytes, but the message from rank {peer} has {found}{of}; {rule}")
+    format!("{call} is for {room} bytes, but the message from rank {peer} has {found}{kind}; {rule}")
 }
 
 /// The first step of a call that has not ended, from whom it waits for messages there, and to whom it sends.
@@ -76,6 +79,53 @@ fn doing(told: Option<&Notice>, shown: impl Fn(u64) -> u64) -> String {
 }
 
 impl Engine {
+    /// What went wrong, by the calls that the ranks have made: if these differ, the error names them; otherwise it names the
+    /// ranks that have not made call `number`. `message` says what this rank was doing.
+    pub(super) fn describe_difference(
+        &self,
+        reason: FailureReason,
+        message: String,
+        answers: Vec<Option<Notice>>,
+    ) -> Error {
+        let number = reason.number().unwrap_or(0);
+        let answers: Vec<_> = answers.into_iter().map(|notice| notice.map(|notice| notice.calls)).collect();
+        let numbers: BTreeSet<u64> = answers.iter().flatten().flatten().map(|(n, _)| *n).collect();
+        let called = |rank: Rank, number: u64| {
+            answers[rank].as_ref()?.iter().find(|(n, _)| *n == number).map(|(_, call)| call.as_str())
+        };
+        let all = || 0..answers.len();
+        let differ = |n: &u64| all().filter_map(|r| called(r, *n)).collect::<BTreeSet<_>>().len() > 1;
+        // Says which other call a rank is in.
+        let elsewhere = |rank: Rank| match answers[rank].as_ref().map(|calls| calls.last()) {
+            None => "(did not answer: has not made this call, is late, or has stopped)".to_owned(),
+            Some(None) => "(has made no call yet)".to_owned(),
+            Some(Some((n, call))) => format!("(is at call number {}: {call})", self.calls.shown(*n)),
+        };
+        let line = |rank: Rank, call: &str| format!("  rank {}: {call}", self.peers.describe(rank));
+        let unlike = numbers.into_iter().find(differ);
+        if unlike.is_some() || matches!(reason, FailureReason::Mismatch { .. }) {
+            let number = unlike.unwrap_or(number);
+            let row =
+                |r: Rank| called(r, number).map_or_else(|| line(r, &elsewhere(r)), |call| line(r, call));
+            Error::Mismatch(format!(
+                "ranks made different calls as number {} of communicator {:?}:\n{}\n\
+                 All ranks must make the same calls in the same order with equal arguments. Threads that make calls side by \
+                 side, as torch's async_save does, need communicators (groups) of their own.",
+                self.calls.shown(number),
+                self.name,
+                all().map(row).collect::<Vec<_>>().join("\n")
+            ))
+        } else {
+            let absent = all().filter(|r| called(*r, number).is_none()).map(|r| line(r, &elsewhere(r)));
+            let absent: Vec<String> = absent.collect();
+            Error::Timeout(if absent.is_empty() {
+                format!("{message}. All ranks have made this call; raise the timeout if it is only slow")
+            } else {
+                format!("{message}, when the timeout passed. Not in this call:\n{}", absent.join("\n"))
+            })
+        }
+    }
+
     pub(super) fn describe_loss(&self, suspect: &Suspect) -> String {
         format!(
             "rank {} is gone: {}. Rank {} was {}",

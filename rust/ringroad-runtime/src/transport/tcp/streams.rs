@@ -23,7 +23,7 @@ impl TcpTransport {
     pub(super) fn accounts(&self) -> Vec<CountedConnection> {
         let open = self.links.iter().flatten().filter(|link| link.is_open());
         let account = |link: &TcpLink| {
-            let info = TcpInfo::of_socket(&link.socket)?;
+            let info = TcpInfo::from_socket(&link.socket)?;
             Some(CountedConnection {
                 peer: link.who.peer,
                 address: link.remote.map_or_else(String::new, |remote| remote.to_string()),
@@ -46,7 +46,7 @@ impl TcpTransport {
         }
         let mut pairs: BTreeMap<(usize, usize), (usize, f64)> = BTreeMap::new();
         for link in self.links.iter().flatten() {
-            let info = TcpInfo::of_socket(&link.socket).filter(|_| link.is_open());
+            let info = TcpInfo::from_socket(&link.socket).filter(|_| link.is_open());
             let in_flight = info.map_or(0.0, |info| info.rate() * info.round_trips()[0]);
             let pair = pairs.entry((link.who.peer, link.who.device)).or_default();
             *pair = (pair.0.max(link.who.stream + 1), pair.1 + in_flight);
