@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use ringroad_core::{units, Rank};
 
-use crate::cost::PyCostModel;
-use crate::schedule::PySchedule;
-use crate::topology::PyTopology;
+use crate::values::cost::PyCostModel;
+use crate::values::schedule::PySchedule;
+use crate::values::topology::PyTopology;
 
 /// Lists that are longer than this are refused.
 const MOST_ITEMS: usize = 1 << 26;

@@ -10,11 +10,11 @@ use ringroad_lab::alltoall::{paths, FlowReport};
 
 use super::synthesis::SYNTHESIS;
 use crate::arguments::argument;
-use crate::errors::schedule_error;
+use crate::interpreter::errors::schedule_error;
+use crate::interpreter::watch::watched;
 use crate::results::object;
-use crate::schedule::PySchedule;
-use crate::topology::TopologyArgument;
-use crate::watch::watched;
+use crate::values::schedule::PySchedule;
+use crate::values::topology::TopologyArgument;
 
 /// A flow that meets all demands of an all-to-all. `ringroad.lab.synthesis.AlltoallFlow` shows it.
 #[pyclass(name = "AlltoallFlow", module = "ringroad.lab.synthesis", frozen)]

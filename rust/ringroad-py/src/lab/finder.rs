@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use ringroad_lab::finder::Wanted;
 
 use crate::arguments::{argument, length};
-use crate::errors::raise;
+use crate::interpreter::errors::raise;
 use crate::results::object;
 
 /// Searches for networks. `ringroad.lab.find` calls it, and says what the arguments mean.

@@ -5,9 +5,9 @@ use ringroad_core::simulate::Simulator;
 use ringroad_lab::formats::{chakra, goal, mscclpp};
 
 use crate::arguments::{argument, length};
-use crate::cost::PyCostModel;
-use crate::errors::schedule_error;
-use crate::schedule::PySchedule;
+use crate::interpreter::errors::schedule_error;
+use crate::values::cost::PyCostModel;
+use crate::values::schedule::PySchedule;
 
 #[pymethods]
 impl PySchedule {

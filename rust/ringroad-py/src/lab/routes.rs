@@ -10,10 +10,10 @@ use ringroad_lab::routes::{self as lab, BalancedRoutes, Channels, NoRoutes, Rout
 use ringroad_runtime::error::Error;
 
 use crate::arguments::argument;
-use crate::errors::{raise, schedule_error};
+use crate::interpreter::errors::{raise, schedule_error};
+use crate::interpreter::watch::watched;
 use crate::results::object;
-use crate::topology::{PyTopology, TopologyArgument};
-use crate::watch::watched;
+use crate::values::topology::{PyTopology, TopologyArgument};
 
 /// One path for each pair of ranks of a network. `ringroad.lab.routes.Routes` shows it.
 #[pyclass(name = "RoutingTable", module = "ringroad.lab.routes", frozen)]

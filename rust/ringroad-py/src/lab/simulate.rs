@@ -9,12 +9,12 @@ use ringroad_core::simulate::{
 use ringroad_runtime::Error;
 
 use crate::arguments::{argument, length};
-use crate::cost::PyCostModel;
-use crate::errors::raise;
+use crate::interpreter::errors::raise;
+use crate::interpreter::watch::listening;
 use crate::results::object;
-use crate::schedule::PySchedule;
-use crate::topology::PyTopology;
-use crate::watch::listening;
+use crate::values::cost::PyCostModel;
+use crate::values::schedule::PySchedule;
+use crate::values::topology::PyTopology;
 
 /// The Python module with the classes of these results.
 const SIMULATION: &str = "ringroad.lab._simulation";

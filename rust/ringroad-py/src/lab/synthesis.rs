@@ -4,9 +4,9 @@ use pyo3::prelude::*;
 use ringroad_core::synthesis::bfb::BreadthFirst;
 
 use crate::arguments::argument;
-use crate::errors::{raise, schedule_error};
+use crate::interpreter::errors::{raise, schedule_error};
 use crate::results::object;
-use crate::topology::TopologyArgument;
+use crate::values::topology::TopologyArgument;
 
 /// The Python module with the classes of these results.
 pub const SYNTHESIS: &str = "ringroad.lab.synthesis";
