@@ -11,8 +11,7 @@ use ringroad_runtime::{DType, Function, Memory, Own, ReduceOp};
 use super::array::{dtype_of, operand, Array};
 use super::interned::{NAMES, REDUCTIONS};
 use super::number::{self, Exactly};
-use crate::arguments::Argument;
-use crate::calls::run;
+use crate::arguments::{read_as_argument, Argument, Number, Plain};
 use crate::interpreter::errors::raise;
 
 /// The operations that look like names of kernels and are the user's own.
@@ -21,17 +20,25 @@ const LOCATING: [&str; 2] = ["minloc", "maxloc"];
 /// What a caller passes as `op=`; `None`: the sum.
 pub struct OpArgument<'py>(Option<Bound<'py, PyAny>>);
 
+read_as_argument!(OpArgument<'py>);
+
 impl<'py> Argument<'_, 'py> for OpArgument<'py> {
     fn words() -> String {
         "the name of a reduction, a NumPy ufunc or a function of two arrays".to_owned()
     }
 
-    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyString>() || object.is_callable() {
-            return Ok(OpArgument(Some(object.clone())));
+            return Ok(OpArgument(Some(object.to_owned())));
         }
         Err(PyTypeError::new_err(""))
     }
+}
+
+/// Reads `op=` and `factor=`: the reduction, and the factor of this rank's data.
+pub fn reduction(op: &str, factor: Option<Number>) -> PyResult<(ReduceOp, f64)> {
+    let op: ReduceOp = op.parse().map_err(raise)?;
+    Ok((op, op.factor(Plain::of(factor)).map_err(raise)?))
 }
 
 /// How a call reduces, before the type of its elements is known.
@@ -60,13 +67,16 @@ impl<'py> OpArgument<'py> {
     }
 
     /// The reduction; `factor`: that of this rank's data.
-    pub fn reduction(self, factor: Option<f64>) -> PyResult<UntypedReduction> {
+    pub fn reduction(self, factor: Option<Number>) -> PyResult<UntypedReduction> {
         let Some(object) = self.0 else {
-            return Ok(UntypedReduction { factor: ReduceOp::Sum.factor(factor).map_err(raise)?, ..PLAIN });
+            return Ok(UntypedReduction {
+                factor: ReduceOp::Sum.factor(Plain::of(factor)).map_err(raise)?,
+                ..PLAIN
+            });
         };
         match object.extract::<&str>() {
             Ok(name) if !LOCATING.contains(&name) => {
-                let (op, factor) = run::reduction(name, factor)?;
+                let (op, factor) = reduction(name, factor)?;
                 Ok(UntypedReduction { op, factor, own: None })
             }
             _ if factor.is_none() => Ok(UntypedReduction { own: Some(object.unbind()), ..PLAIN }),

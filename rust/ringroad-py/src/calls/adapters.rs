@@ -7,9 +7,10 @@ use ringroad_core::Collective;
 use ringroad_runtime::calls::call::elements_of;
 use ringroad_runtime::{CallKey, DType, Operation, Precision, Request};
 
-use super::run::{precision, reduction, CallOptions};
-use crate::arguments::argument;
+use super::run::{precision, CallOptions};
+use crate::arguments::{argument, Count, Number, Plain, Text};
 use crate::arrays::array::{check_address, memory, Owner};
+use crate::arrays::operation::reduction;
 use crate::arrays::tensor::Tensor;
 use crate::communicator::PyCommunicator;
 use crate::interpreter::errors::raise;
@@ -51,47 +52,47 @@ impl PyCommunicator {
     fn run_raw(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] input: usize,
-        #[pyo3(from_py_with = argument)] output: usize,
-        #[pyo3(from_py_with = argument)] elements: usize,
+        collective: Text<'_>,
+        input: Count,
+        output: Count,
+        elements: Count,
         #[pyo3(from_py_with = dtype)] dtype: DType,
         owner: Py<PyAny>,
         counts: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] op: &str,
-        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        factor: Option<Number>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] wire: Option<&str>,
-        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        wire: Option<Text<'_>>,
+        max_error: Option<Number>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm: None, precision: precision(wire, max_error)?, timeout, async_op };
-        let mut key = match Operation::named(collective, root).map_err(raise)? {
+        let mut key = match Operation::named(collective.0, root).map_err(raise)? {
             Operation::Barrier => return self.run(py, &mut Request::barrier(), how, None),
-            operation => CallKey::new(operation, dtype, elements),
+            operation => CallKey::new(operation, dtype, elements.0),
         };
         let mut by = 1.0;
         if let Operation::Collective(collective) = key.operation {
             key.counts = counts.map(|counts| self.rows(collective, counts)).transpose()?.map(Into::into);
             (key.op, by) = reduction(op, factor)?;
         }
-        self.run_at(py, key, by, ["input", "output"], [input, output], Arc::new(owner), how)
+        self.run_at(py, key, by, ["input", "output"], [input.0, output.0], Arc::new(owner), how)
     }
 
     #[pyo3(name = "_run_tensors", signature = (collective, input, output, *, op="sum", factor=None, root=0, wire=None, max_error=None, timeout=None, async_op=false))]
     fn run_tensors(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] collective: &str,
+        collective: Text<'_>,
         input: &Bound<'_, PyAny>,
         output: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = argument)] op: &str,
-        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        factor: Option<Number>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] wire: Option<&str>,
-        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        wire: Option<Text<'_>>,
+        max_error: Option<Number>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
@@ -117,19 +118,19 @@ impl PyCommunicator {
     fn run_raw_tagged(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] direction: &str,
-        #[pyo3(from_py_with = argument)] address: usize,
-        #[pyo3(from_py_with = argument)] elements: usize,
+        direction: Text<'_>,
+        address: Count,
+        elements: Count,
         #[pyo3(from_py_with = dtype)] dtype: DType,
         owner: Py<PyAny>,
-        #[pyo3(from_py_with = argument)] peer: Option<usize>,
-        #[pyo3(from_py_with = argument)] tag: u32,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        peer: Option<Count>,
+        tag: Plain<u32>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let operation = Operation::message(direction, peer, Some(tag)).map_err(raise)?;
-        let key = CallKey::new(operation, dtype, elements);
+        let operation = Operation::message(direction.0, Plain::of(peer), Some(tag.0)).map_err(raise)?;
+        let key = CallKey::new(operation, dtype, elements.0);
         let how = CallOptions { algorithm: None, precision: Precision::Exact, timeout, async_op };
-        self.run_at(py, key, 1.0, ["address"; 2], [address; 2], Arc::new(owner), how)
+        self.run_at(py, key, 1.0, ["address"; 2], [address.0; 2], Arc::new(owner), how)
     }
 }

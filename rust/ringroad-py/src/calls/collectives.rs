@@ -11,13 +11,14 @@ use ringroad_runtime::communicator::CallShape;
 use ringroad_runtime::{CallKey, DType, Function, Memory, Operation, Precision, Request};
 
 use super::received::{CallOutcome, Landing};
-use super::run::{precision, By, CallOptions};
-use crate::arguments::{argument, shown, Argument};
+use super::run::{precision, CallOptions};
+use crate::arguments::{argument, shown, Number, Text};
 use crate::arrays::array::{memory, Array, Owner};
 use crate::arrays::number;
 use crate::arrays::operation::{OpArgument, UntypedReduction, PLAIN};
 use crate::communicator::PyCommunicator;
 use crate::interpreter::errors::raise;
+use crate::values::given::By;
 
 /// From this many bytes on, input and output are kept alive separately.
 const APART: usize = 64 << 10;
@@ -227,9 +228,9 @@ impl PyCommunicator {
             PyValueError::new_err(format!("counts must be {all} whole numbers from 0 on, not {counts}"))
         };
         if collective != Collective::Alltoall {
-            return Vec::read(counts).map_err(|_| refused(size.to_string()));
+            return argument(counts).map_err(|_| refused(size.to_string()));
         }
-        let rows = Vec::<Vec<i64>>::read(counts).map_err(|_| refused(format!("{size} by {size}")))?;
+        let rows = argument::<Vec<Vec<i64>>>(counts).map_err(|_| refused(format!("{size} by {size}")))?;
         self.0.pairs(&rows).map_err(raise)
     }
 }
@@ -269,12 +270,12 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
-        #[pyo3(from_py_with = argument)] factor: Option<f64>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] wire: Option<&str>,
-        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        op: OpArgument<'_>,
+        factor: Option<Number>,
+        algorithm: Option<By<'_>>,
+        wire: Option<Text<'_>>,
+        max_error: Option<Number>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
@@ -315,12 +316,12 @@ impl PyCommunicator {
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
         counts: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
-        #[pyo3(from_py_with = argument)] factor: Option<f64>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] wire: Option<&str>,
-        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        op: OpArgument<'_>,
+        factor: Option<Number>,
+        algorithm: Option<By<'_>>,
+        wire: Option<Text<'_>>,
+        max_error: Option<Number>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
@@ -359,10 +360,10 @@ impl PyCommunicator {
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
         counts: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] wire: Option<&str>,
-        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        algorithm: Option<By<'_>>,
+        wire: Option<Text<'_>>,
+        max_error: Option<Number>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
@@ -396,10 +397,10 @@ impl PyCommunicator {
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] wire: Option<&str>,
-        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        algorithm: Option<By<'_>>,
+        wire: Option<Text<'_>>,
+        max_error: Option<Number>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
@@ -437,10 +438,10 @@ impl PyCommunicator {
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
-        #[pyo3(from_py_with = argument)] factor: Option<f64>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        op: OpArgument<'_>,
+        factor: Option<Number>,
+        algorithm: Option<By<'_>>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm, precision: Precision::Exact, timeout, async_op };
@@ -481,8 +482,8 @@ impl PyCommunicator {
         out: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
         counts: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        algorithm: Option<By<'_>>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm, precision: Precision::Exact, timeout, async_op };
@@ -525,8 +526,8 @@ impl PyCommunicator {
         out: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
         counts: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        algorithm: Option<By<'_>>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm, precision: Precision::Exact, timeout, async_op };
@@ -569,10 +570,10 @@ impl PyCommunicator {
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
         counts: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] wire: Option<&str>,
-        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        algorithm: Option<By<'_>>,
+        wire: Option<Text<'_>>,
+        max_error: Option<Number>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
@@ -610,10 +611,10 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
-        #[pyo3(from_py_with = argument)] factor: Option<f64>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        op: OpArgument<'_>,
+        factor: Option<Number>,
+        algorithm: Option<By<'_>>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm, precision: Precision::Exact, timeout, async_op };
@@ -653,10 +654,10 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
-        #[pyo3(from_py_with = argument)] factor: Option<f64>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        op: OpArgument<'_>,
+        factor: Option<Number>,
+        algorithm: Option<By<'_>>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm, precision: Precision::Exact, timeout, async_op };

@@ -7,15 +7,16 @@ use ringroad_runtime::{Called, DType, Memory, Message, Operation, Precision, Req
 
 use super::received::{described, CallOutcome, Landing};
 use super::run::CallOptions;
-use super::work::{duration, may_call, PyWork};
-use crate::arguments::{argument, AnyTag, PeerArgument, SourceArgument};
+use super::work::PyWork;
+use crate::arguments::{argument, duration, AnyTag, Number, PeerArgument, SourceArgument};
 use crate::arrays::array::Array;
 use crate::communicator::PyCommunicator;
 use crate::interpreter::detached::Detached;
 use crate::interpreter::errors::raise;
+use crate::interpreter::signals::may_call;
 
 /// How a message is sent or received.
-pub fn plainly<'py>(timeout: Option<f64>, async_op: bool) -> CallOptions<'py> {
+pub fn plainly<'py>(timeout: Option<Number>, async_op: bool) -> CallOptions<'py> {
     CallOptions { algorithm: None, precision: Precision::Exact, timeout, async_op }
 }
 
@@ -53,7 +54,7 @@ impl PyCommunicator {
         py: Python<'_>,
         peer: SourceArgument,
         tag: AnyTag,
-        timeout: Option<f64>,
+        timeout: Option<Number>,
     ) -> PyResult<Message> {
         may_call()?;
         let timeout = duration(timeout)?;
@@ -74,7 +75,7 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         [send, receive]: [Request; 2],
-        timeout: Option<f64>,
+        timeout: Option<Number>,
         async_op: bool,
         outcome: CallOutcome,
     ) -> PyResult<Py<PyAny>> {
@@ -123,9 +124,9 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] peer: PeerArgument,
+        peer: PeerArgument,
         #[pyo3(from_py_with = argument)] tag: u32,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let mut request = sending(&Array::input(array, "array")?, peer, tag);
@@ -163,9 +164,9 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] peer: SourceArgument,
-        #[pyo3(from_py_with = argument)] tag: AnyTag,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        peer: SourceArgument,
+        tag: AnyTag,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let Some(out) = out else {
@@ -216,12 +217,12 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] destination: PeerArgument,
+        destination: PeerArgument,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] source: SourceArgument,
+        source: SourceArgument,
         #[pyo3(from_py_with = argument)] tag: u32,
-        #[pyo3(from_py_with = argument)] recv_tag: Option<AnyTag>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        recv_tag: Option<AnyTag>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let sent = Array::input(array, "array")?;
@@ -265,9 +266,9 @@ impl PyCommunicator {
     fn probe<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] peer: SourceArgument,
-        #[pyo3(from_py_with = argument)] tag: AnyTag,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        peer: SourceArgument,
+        tag: AnyTag,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         described(py, &self.coming(py, peer, tag, timeout)?)
     }
@@ -296,8 +297,8 @@ impl PyCommunicator {
     fn iprobe<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] peer: SourceArgument,
-        #[pyo3(from_py_with = argument)] tag: AnyTag,
+        peer: SourceArgument,
+        tag: AnyTag,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let found = py.detach(|| self.0.glance(peer.0, tag.0)).map_err(raise)?;
         found.map(|message| described(py, &message)).transpose()

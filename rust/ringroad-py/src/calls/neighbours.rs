@@ -5,13 +5,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use ringroad_core::cost::ScheduleCost;
 use ringroad_core::topology::Routes;
+use ringroad_core::Schedule;
 
-use crate::arguments::{argument, length};
+use crate::arguments::{argument, Length, Number, Plain};
 use crate::communicator::PyCommunicator;
 use crate::interpreter::errors::raise;
 use crate::results::object;
 use crate::values::cost::COSTS;
-use crate::values::schedule::PySchedule;
 
 #[pymethods]
 impl PyCommunicator {
@@ -46,7 +46,7 @@ impl PyCommunicator {
         shape: &Bound<'py, PyAny>,
         periodic: Option<&Bound<'py, PyAny>>,
         #[pyo3(from_py_with = argument)] reorder: bool,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let function = slf.py().import("ringroad._grids.cart")?.getattr("cart")?;
         function.call1((slf, shape, periodic, reorder, timeout))
@@ -84,7 +84,7 @@ impl PyCommunicator {
         slf: &Bound<'py, Self>,
         neighbours: &Bound<'py, PyAny>,
         sources: Option<&Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let function = slf.py().import("ringroad._grids.neighbours")?.getattr("graph")?;
         function.call1((slf, neighbours, sources, timeout))
@@ -127,7 +127,7 @@ impl PyCommunicator {
         slf: &Bound<'py, Self>,
         shape: &Bound<'py, PyAny>,
         dtype: Option<&Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, double) = (slf.py(), PyString::new(slf.py(), "float64").into_any());
         let function = py.import("ringroad._grids.shared")?.getattr("shared")?;
@@ -139,13 +139,13 @@ impl PyCommunicator {
     fn cost<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] schedule: &PySchedule,
-        #[pyo3(from_py_with = length)] bytes: u64,
-        #[pyo3(from_py_with = argument)] blocks: Vec<usize>,
+        schedule: Plain<&Schedule>,
+        bytes: Length,
+        blocks: Plain<Vec<usize>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let choices = py.detach(|| self.0.choices());
         let routes = &mut Routes::new(&choices.topology);
-        let cost = py.detach(|| ScheduleCost::of_blocks(&schedule.0, &blocks, routes)).map_err(raise)?;
-        object(py, COSTS, &choices.model.cost(&cost, schedule.0.collective, &choices.topology, bytes))
+        let cost = py.detach(|| ScheduleCost::of_blocks(&schedule, &blocks, routes)).map_err(raise)?;
+        object(py, COSTS, &choices.model.cost(&cost, schedule.collective, &choices.topology, bytes.0))
     }
 }

@@ -9,7 +9,7 @@ use ringroad_runtime::{DType, Memory, Opaque, Operation, Request};
 
 use super::messages::{bringing, plainly};
 use super::received::{pickled, CallOutcome};
-use crate::arguments::{argument, AnyTag, PeerArgument, SourceArgument};
+use crate::arguments::{argument, AnyTag, Number, PeerArgument, SourceArgument};
 use crate::arrays::array::memory;
 use crate::arrays::operation::OpArgument;
 use crate::communicator::PyCommunicator;
@@ -26,7 +26,6 @@ fn sending(object: &Bound<'_, PyAny>, PeerArgument(peer): PeerArgument, tag: u32
 }
 
 /// Seconds, or the communicator's own timeout.
-type Timeout = Option<f64>;
 
 #[pymethods]
 impl PyCommunicator {
@@ -54,7 +53,7 @@ impl PyCommunicator {
         slf: &Bound<'py, Self>,
         obj: Option<Bound<'py, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] timeout: Timeout,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "broadcast_object")?.call1((slf, obj, root, timeout))
     }
@@ -81,7 +80,7 @@ impl PyCommunicator {
     fn allgather_object<'py>(
         slf: &Bound<'py, Self>,
         obj: Bound<'py, PyAny>,
-        #[pyo3(from_py_with = argument)] timeout: Timeout,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "allgather_object")?.call1((slf, obj, timeout))
     }
@@ -110,7 +109,7 @@ impl PyCommunicator {
         slf: &Bound<'py, Self>,
         obj: Bound<'py, PyAny>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] timeout: Timeout,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "gather_object")?.call1((slf, obj, root, timeout))
     }
@@ -139,7 +138,7 @@ impl PyCommunicator {
         slf: &Bound<'py, Self>,
         objects: Option<Bound<'py, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] timeout: Timeout,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "scatter_object")?.call1((slf, objects, root, timeout))
     }
@@ -166,7 +165,7 @@ impl PyCommunicator {
     fn alltoall_object<'py>(
         slf: &Bound<'py, Self>,
         objects: Bound<'py, PyAny>,
-        #[pyo3(from_py_with = argument)] timeout: Timeout,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "alltoall_object")?.call1((slf, objects, timeout))
     }
@@ -198,9 +197,9 @@ impl PyCommunicator {
     fn send_object(
         &self,
         obj: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] peer: PeerArgument,
+        peer: PeerArgument,
         #[pyo3(from_py_with = argument)] tag: u32,
-        #[pyo3(from_py_with = argument)] timeout: Timeout,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         self.run(obj.py(), &mut sending(obj, peer, tag)?, plainly(timeout, async_op), None)
@@ -232,9 +231,9 @@ impl PyCommunicator {
     fn recv_object(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] peer: SourceArgument,
-        #[pyo3(from_py_with = argument)] tag: AnyTag,
-        #[pyo3(from_py_with = argument)] timeout: Timeout,
+        peer: SourceArgument,
+        tag: AnyTag,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let mut request = bringing(OBJECT, peer, tag);
@@ -268,11 +267,11 @@ impl PyCommunicator {
     fn sendrecv_object(
         &self,
         obj: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] destination: PeerArgument,
-        #[pyo3(from_py_with = argument)] source: SourceArgument,
+        destination: PeerArgument,
+        source: SourceArgument,
         #[pyo3(from_py_with = argument)] tag: u32,
-        #[pyo3(from_py_with = argument)] recv_tag: Option<AnyTag>,
-        #[pyo3(from_py_with = argument)] timeout: Timeout,
+        recv_tag: Option<AnyTag>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let receive = bringing(OBJECT, source, recv_tag.unwrap_or(AnyTag(Some(tag))));
@@ -310,10 +309,10 @@ impl PyCommunicator {
         slf: &Bound<'py, Self>,
         arrays: Bound<'py, PyAny>,
         out: Option<Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: OpArgument<'py>,
-        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        op: OpArgument<'py>,
+        factor: Option<Number>,
         algorithm: Option<&Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = argument)] timeout: Timeout,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let op = op.into_object(slf.py());
         let function = slf.py().import("ringroad._coalesced")?.getattr("allreduce_coalesced")?;
@@ -349,7 +348,7 @@ impl PyCommunicator {
         arrays: Bound<'py, PyAny>,
         #[pyo3(from_py_with = argument)] root: usize,
         algorithm: Option<&Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = argument)] timeout: Timeout,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let function = slf.py().import("ringroad._coalesced")?.getattr("broadcast_coalesced")?;
         function.call1((slf, arrays, root, algorithm, timeout))
@@ -388,7 +387,7 @@ impl PyCommunicator {
         slf: &Bound<'py, Self>,
         arrays: Bound<'py, PyAny>,
         #[pyo3(from_py_with = argument)] repair: bool,
-        #[pyo3(from_py_with = argument)] timeout: Timeout,
+        timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let function = slf.py().import("ringroad._replicas")?.getattr("check_replicas")?;
         function.call1((slf, arrays, repair, timeout))

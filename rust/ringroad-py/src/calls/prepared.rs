@@ -9,13 +9,14 @@ use ringroad_runtime::calls::call::Prepared;
 use ringroad_runtime::Request;
 
 use super::collectives::OnArrays;
-use super::run::{precision, By, CallOptions};
-use super::work::{duration, PyWork};
-use crate::arguments::argument;
+use super::run::{precision, CallOptions};
+use super::work::PyWork;
+use crate::arguments::{argument, duration, Number, Text};
 use crate::arrays::array::Array;
 use crate::arrays::operation::{OpArgument, PLAIN};
 use crate::communicator::PyCommunicator;
 use crate::interpreter::errors::raise;
+use crate::values::given::By;
 
 /// A collective on certain arrays that is prepared once and started often: what `Communicator.prepare`
 /// returns.
@@ -39,7 +40,7 @@ pub struct PyPreparedCall {
     communicator: Py<PyCommunicator>,
     call: OnArrays,
     prepared: Arc<Prepared>,
-    timeout: Option<f64>,
+    timeout: Option<Number>,
     last: Mutex<Last>,
 }
 
@@ -179,17 +180,17 @@ impl PyCommunicator {
     #[pyo3(signature = (collective, send=None, out=None, *, counts=None, root=0, op=OpArgument::sum(), factor=None, algorithm=None, wire=None, max_error=None, timeout=None), text_signature = "($self, collective, send=None, out=None, *, counts=None, root=0, op=\"sum\", factor=None, algorithm=None, wire=None, max_error=None, timeout=None)")]
     fn prepare<'py>(
         slf: &Bound<'py, Self>,
-        #[pyo3(from_py_with = argument)] collective: &str,
+        collective: Text<'_>,
         send: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
         counts: Option<&Bound<'py, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
-        #[pyo3(from_py_with = argument)] factor: Option<f64>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] wire: Option<&str>,
-        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        op: OpArgument<'_>,
+        factor: Option<Number>,
+        algorithm: Option<By<'_>>,
+        wire: Option<Text<'_>>,
+        max_error: Option<Number>,
+        timeout: Option<Number>,
     ) -> PyResult<PyPreparedCall> {
         let communicator = &slf.get().0;
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);

@@ -1,110 +1,30 @@
 //! The part that all calls of a communicator share: keyword arguments, and blocking or returning a `Work`.
 
-use std::path::PathBuf;
-
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyAny;
-use ringroad_core::algorithms::{self, Member};
-use ringroad_core::Wire;
-use ringroad_runtime::choice::user_schedules;
-use ringroad_runtime::{Called, MaxError, Memory, Message, Precision, ReduceOp, Request, Work};
+use ringroad_runtime::{Called, MaxError, Memory, Message, Precision, Request, Work};
 
 use super::received::CallOutcome;
-use super::work::{duration, may_call, wait_until, PyWork};
-use crate::arguments::{argument, Argument};
+use super::work::{wait_until, PyWork};
+use crate::arguments::{argument, duration, Number, Plain, Text};
 use crate::communicator::PyCommunicator;
 use crate::interpreter::detached::Detached;
-use crate::interpreter::errors::{raise, schedule_error};
-use crate::values::schedule::PySchedule;
-
-/// A schedule of the user's own, or the path of its file.
-pub enum UserSchedule<'py> {
-    Schedule(PyRef<'py, PySchedule>),
-    File(PathBuf),
-}
-
-impl<'py> Argument<'_, 'py> for UserSchedule<'py> {
-    fn words() -> String {
-        "a ringroad.Schedule or the path of its file".to_owned()
-    }
-
-    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
-        match object.cast::<PySchedule>() {
-            Ok(schedule) => Ok(UserSchedule::Schedule(schedule.borrow())),
-            Err(_) => Ok(UserSchedule::File(object.extract()?)),
-        }
-    }
-}
-
-impl UserSchedule<'_> {
-    fn member(self, py: Python<'_>) -> PyResult<Member> {
-        match self {
-            UserSchedule::Schedule(schedule) => {
-                let schedule = &schedule.0;
-                py.detach(|| algorithms::given::add(schedule)).map_err(schedule_error)
-            }
-            UserSchedule::File(path) => py.detach(|| user_schedules::read(&path)).map_err(raise),
-        }
-    }
-}
-
-/// The members of schedules of the user's own.
-pub fn members(py: Python<'_>, schedules: Vec<UserSchedule<'_>>) -> PyResult<Vec<Member>> {
-    schedules.into_iter().map(|given| given.member(py)).collect()
-}
-
-/// The argument `algorithm=` of a call.
-pub enum By<'py> {
-    Name(PyBackedStr),
-    Given(UserSchedule<'py>),
-}
-
-impl<'py> Argument<'_, 'py> for By<'py> {
-    fn words() -> String {
-        "the name of an algorithm, a ringroad.Schedule or the path of its file".to_owned()
-    }
-
-    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
-        match object.extract() {
-            Ok(name) => Ok(By::Name(name)),
-            Err(_) => UserSchedule::read(object).map(By::Given),
-        }
-    }
-}
-
-impl By<'_> {
-    /// The member that it names.
-    pub fn member(self, py: Python<'_>) -> PyResult<Member> {
-        match self {
-            By::Name(name) => match name.strip_prefix("file:") {
-                Some(path) => UserSchedule::File(path.into()).member(py),
-                None if name.contains(['/', '.']) => UserSchedule::File((*name).into()).member(py),
-                None => algorithms::find(&name).map_err(raise),
-            },
-            By::Given(given) => given.member(py),
-        }
-    }
-}
+use crate::interpreter::errors::raise;
+use crate::interpreter::signals::may_call;
+use crate::values::given::By;
 
 /// The keyword arguments that all calls take.
 pub struct CallOptions<'py> {
     pub algorithm: Option<By<'py>>,
     pub precision: Precision,
-    pub timeout: Option<f64>,
+    pub timeout: Option<Number>,
     pub async_op: bool,
 }
 
-/// Reads `op=` and `factor=`: the reduction, and the factor of this rank's data.
-pub fn reduction(op: &str, factor: Option<f64>) -> PyResult<(ReduceOp, f64)> {
-    let op: ReduceOp = op.parse().map_err(raise)?;
-    Ok((op, op.factor(factor).map_err(raise)?))
-}
-
 /// Reads `wire=` and `max_error=`: how exactly elements are sent.
-pub fn precision(wire: Option<&str>, max_error: Option<f64>) -> PyResult<Precision> {
-    Ok(match (wire, max_error) {
+pub fn precision(wire: Option<Text<'_>>, max_error: Option<Number>) -> PyResult<Precision> {
+    Ok(match (Plain::of(wire), Plain::of(max_error)) {
         (None, None) => Precision::Exact,
         (Some(name), None) => Precision::named(name).map_err(raise)?,
         (None, Some(error)) => Precision::Within(MaxError::new(error).map_err(raise)?),
@@ -112,11 +32,6 @@ pub fn precision(wire: Option<&str>, max_error: Option<f64>) -> PyResult<Precisi
             return Err(PyValueError::new_err("pass wire= or max_error=, not both"));
         }
     })
-}
-
-/// The wire format of this name.
-pub fn wire_named(name: &str) -> PyResult<Wire> {
-    name.parse::<Wire>().map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// The exception for an error of a call. A function that reduces may have been interrupted by Ctrl-C, which says more than
@@ -198,7 +113,7 @@ impl PyCommunicator {
     fn barrier(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         self.run(

@@ -1,20 +1,16 @@
 //! `Work`: an asynchronous call.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use ringroad_runtime::Work;
 
 use super::received::{described, CallOutcome};
-use crate::arguments::{argument, number_of, shown};
-use crate::communicator::missing;
+use crate::arguments::{duration, number_of, shown, Number};
 use crate::interpreter::detached::Detached;
-use crate::interpreter::errors::{raise, timeout};
-
-/// The time between two checks for Ctrl-C and other signals.
-pub const SLICE: Duration = Duration::from_millis(100);
+use crate::interpreter::errors::{missing, raise, timeout};
+use crate::interpreter::signals::{handle_signals, SLICE};
 
 /// An asynchronous call: what a call with `async_op=True` returns.
 ///
@@ -35,30 +31,6 @@ pub struct PyWork {
     pub outcome: CallOutcome,
 }
 
-thread_local! {
-    /// Whether this thread runs handlers of signals while a call of its own waits.
-    static HANDLES: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs the handlers of signals that have come, while a call of this thread waits.
-pub fn handle_signals(py: Python<'_>) -> PyResult<()> {
-    let before = HANDLES.replace(true);
-    let handled = py.check_signals();
-    HANDLES.set(before);
-    handled
-}
-
-/// RuntimeError: a handler makes a call while another one waits.
-pub fn may_call() -> PyResult<()> {
-    if HANDLES.get() {
-        return Err(PyRuntimeError::new_err(
-            "ringroad: a signal handler makes this call while another call of its thread waits, and other ranks would \
-             mistake one for the other: set a flag in the handler, and make the call once the other one has ended",
-        ));
-    }
-    Ok(())
-}
-
 /// Waits with the GIL released. Returns whether the call has ended at `until`.
 pub fn wait_until(py: Python<'_>, work: &Work, until: Option<Instant>) -> PyResult<bool> {
     while work.result().is_none() {
@@ -72,19 +44,6 @@ pub fn wait_until(py: Python<'_>, work: &Work, until: Option<Instant>) -> PyResu
         }
     }
     Ok(true)
-}
-
-/// Reads a `timeout` argument in seconds.
-pub fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
-    match seconds {
-        None => Ok(None),
-        Some(seconds) if seconds > 0.0 && seconds <= 365.0 * 86400.0 => {
-            Ok(Some(Duration::from_secs_f64(seconds)))
-        }
-        Some(seconds) => Err(PyValueError::new_err(format!(
-            "timeout must be a number of seconds above 0 and up to a year, not {seconds:?}"
-        ))),
-    }
 }
 
 impl PyWork {
@@ -132,7 +91,7 @@ impl PyWork {
     ///     ValueError: `timeout` is not above 0.
     ///     RingroadError: The call failed; this is what a blocking call would have raised.
     #[pyo3(signature = (timeout=None))]
-    fn wait(&self, py: Python<'_>, #[pyo3(from_py_with = argument)] timeout: Option<f64>) -> PyResult<bool> {
+    fn wait(&self, py: Python<'_>, timeout: Option<Number>) -> PyResult<bool> {
         self.finish(py, duration(timeout)?)?;
         Ok(true)
     }

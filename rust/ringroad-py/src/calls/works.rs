@@ -6,9 +6,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use ringroad_runtime::Work;
 
-use super::work::{duration, handle_signals, PyWork, SLICE};
-use crate::arguments::{argument, refused};
+use super::work::PyWork;
+use crate::arguments::{duration, refused, Number};
 use crate::interpreter::errors::timeout as timed_out;
+use crate::interpreter::signals::{handle_signals, SLICE};
 
 /// Reads an iterable of `Work`s.
 fn works<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyWork>>> {
@@ -45,7 +46,7 @@ fn works<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyWork>>> {
 pub fn waitall(
     py: Python<'_>,
     #[pyo3(from_py_with = works)] works: Vec<Bound<'_, PyWork>>,
-    #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    timeout: Option<Number>,
 ) -> PyResult<Vec<Option<Py<PyAny>>>> {
     let limit = duration(timeout)?;
     let end = limit.map(|limit| Instant::now() + limit);
@@ -86,7 +87,7 @@ pub fn waitall(
 pub fn waitany(
     py: Python<'_>,
     #[pyo3(from_py_with = works)] works: Vec<Bound<'_, PyWork>>,
-    #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    timeout: Option<Number>,
 ) -> PyResult<usize> {
     let limit = duration(timeout)?;
     let end = limit.map(|limit| Instant::now() + limit);

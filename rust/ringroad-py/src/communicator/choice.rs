@@ -7,7 +7,7 @@ use ringroad_core::cost::Measurement;
 use ringroad_runtime::DType;
 
 use super::PyCommunicator;
-use crate::arguments::{argument, length};
+use crate::arguments::{argument, Length, Plain, Text};
 use crate::arrays::operation::OpArgument;
 use crate::interpreter::errors::raise;
 use crate::results::object;
@@ -40,15 +40,15 @@ impl PyCommunicator {
     fn algorithm_for(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = length)] bytes: u64,
+        collective: Text<'_>,
+        bytes: Length,
         dtype: Option<Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: OpArgument<'_>,
+        op: OpArgument<'_>,
     ) -> PyResult<String> {
         let collective = collective.parse().map_err(raise)?;
         let (op, dtype) =
             op.kind(&dtype.unwrap_or_else(|| PyString::new(py, DType::F32.name()).into_any()))?;
-        py.detach(|| self.0.algorithm_for(collective, bytes, op, dtype)).map_err(raise)
+        py.detach(|| self.0.algorithm_for(collective, bytes.0, op, dtype)).map_err(raise)
     }
 
     /// Explains why a call runs the algorithm that it runs. Sends nothing.
@@ -78,15 +78,15 @@ impl PyCommunicator {
     fn explain<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = length)] bytes: u64,
+        collective: Text<'_>,
+        bytes: Length,
         dtype: Option<Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: OpArgument<'py>,
+        op: OpArgument<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let collective = collective.parse().map_err(raise)?;
         let (op, dtype) =
             op.kind(&dtype.unwrap_or_else(|| PyString::new(py, DType::F32.name()).into_any()))?;
-        let found = py.detach(|| self.0.explain(collective, bytes, op, dtype)).map_err(raise)?;
+        let found = py.detach(|| self.0.explain(collective, bytes.0, op, dtype)).map_err(raise)?;
         object(py, COSTS, &found)
     }
 
@@ -110,11 +110,7 @@ impl PyCommunicator {
 
     /// The names of the algorithms among which the choice for floats is made.
     #[pyo3(name = "_candidates")]
-    fn candidates(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-    ) -> PyResult<Vec<String>> {
+    fn candidates(&self, py: Python<'_>, collective: Text<'_>) -> PyResult<Vec<String>> {
         let collective = collective.parse().map_err(raise)?;
         let found = py.detach(|| self.0.choices().distinct_candidates(collective)).map_err(raise)?;
         Ok(found.iter().map(Member::name).collect())
@@ -125,14 +121,14 @@ impl PyCommunicator {
     fn calibrate(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] measurements: Vec<(String, String, u64, f64)>,
+        measurements: Plain<Vec<(String, String, u64, f64)>>,
     ) -> PyResult<PyProfile> {
         let measurement = |(collective, algorithm, bytes, seconds): (String, String, u64, f64)| {
             let collective = collective.parse().map_err(raise)?;
             let algorithm = algorithms::find(&algorithm).map_err(raise)?;
             Ok(Measurement { collective, algorithm, bytes, seconds })
         };
-        let measurements = measurements.into_iter().map(measurement).collect::<PyResult<_>>()?;
+        let measurements = measurements.0.into_iter().map(measurement).collect::<PyResult<_>>()?;
         let made = py.detach(|| self.0.calibrate(measurements));
         made.map(PyProfile).map_err(raise)
     }

@@ -14,15 +14,13 @@ use ringroad_runtime::communicator::Means;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::{part_of, Communicator, Options};
 
-use self::regroup::interruptible;
-use crate::arguments::argument;
+use crate::arguments::{argument, duration, Count, Number, Plain, Text};
 use crate::arrays::array::{self, Numpy};
-use crate::calls::work::duration;
 use crate::interpreter::detached::Detached;
-use crate::interpreter::errors::raise;
+use crate::interpreter::errors::{missing, raise};
 use crate::interpreter::shutdown;
 use crate::job::info::ucx_wheel;
-use crate::job::store::store_of;
+use crate::job::store::{interruptible, store_of};
 use crate::results::object;
 use crate::values::topology::{PyTopology, TopologyArgument};
 
@@ -90,14 +88,14 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 pub fn options(
-    timeout: Option<f64>,
+    timeout: Option<Number>,
     topology: Option<TopologyArgument<'_>>,
-    algorithm: Option<String>,
-    deterministic: Option<&str>,
+    algorithm: Option<Plain<String>>,
+    deterministic: Option<Text<'_>>,
     name: String,
 ) -> PyResult<Options> {
     let topology = topology.map(TopologyArgument::resolve).transpose()?;
-    let size_invariant = match deterministic {
+    let size_invariant = match Plain::of(deterministic) {
         None => None,
         Some("size-invariant") => Some(true),
         Some(other) => {
@@ -106,13 +104,14 @@ pub fn options(
             )));
         }
     };
-    Ok(Options { name, timeout: duration(timeout)?, topology, algorithm, size_invariant, is_part: false })
-}
-
-/// The error for an attribute that an object does not have.
-pub fn missing(owner: &Bound<'_, PyAny>, name: &str) -> PyErr {
-    let missing = owner.py().import("ringroad._mpi_names").and_then(|names| names.getattr("missing"));
-    missing.and_then(|missing| missing.call1((owner, name))).map_or_else(|error| error, PyErr::from_value)
+    Ok(Options {
+        name,
+        timeout: duration(timeout)?,
+        topology,
+        algorithm: Plain::of(algorithm),
+        size_invariant,
+        is_part: false,
+    })
 }
 
 impl PyCommunicator {
@@ -140,29 +139,30 @@ impl PyCommunicator {
     fn connect(
         py: Python<'_>,
         store: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] rank: usize,
-        #[pyo3(from_py_with = argument)] size: usize,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<String>,
-        #[pyo3(from_py_with = argument)] deterministic: Option<&str>,
-        #[pyo3(from_py_with = argument)] settings: Option<HashMap<String, String>>,
+        rank: Count,
+        size: Count,
+        timeout: Option<Number>,
+        topology: Option<TopologyArgument<'_>>,
+        algorithm: Option<Plain<String>>,
+        deterministic: Option<Text<'_>>,
+        settings: Option<Plain<HashMap<String, String>>>,
         #[pyo3(from_py_with = argument)] name: String,
-        #[pyo3(from_py_with = argument)] members: Option<Vec<usize>>,
+        members: Option<Plain<Vec<usize>>>,
     ) -> PyResult<Self> {
         let _counted = shutdown::counted();
         Numpy::get(py)?;
         let store = store_of(store)?;
-        let mut config = Config::from_arguments(settings.unwrap_or_default()).map_err(raise)?;
+        let mut config = Config::from_arguments(Plain::of(settings).unwrap_or_default()).map_err(raise)?;
         if let Some(members) = members {
             let given = config.topology.given().cloned();
             if given.is_some() {
-                config.topology = part_of(given, &members, rank == 0).into();
+                config.topology = part_of(given, &members, rank.0 == 0).into();
             }
         }
         let options = options(timeout, topology, algorithm, deterministic, name)?;
         let means = Means { wheel: ucx_wheel(py)?, config, options };
-        let communicator = shutdown::waiting(py, || means.connect(means.time(), store.clone(), rank, size));
+        let communicator =
+            shutdown::waiting(py, || means.connect(means.time(), store.clone(), rank.0, size.0));
         Ok(PyCommunicator::new(store.outcome(py, communicator)?))
     }
 
@@ -196,16 +196,16 @@ impl PyCommunicator {
     #[pyo3(signature = (size, *, timeout=None, topology=None, algorithm=None, deterministic=None))]
     fn in_process(
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] size: usize,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<String>,
-        #[pyo3(from_py_with = argument)] deterministic: Option<&str>,
+        size: Count,
+        timeout: Option<Number>,
+        topology: Option<TopologyArgument<'_>>,
+        algorithm: Option<Plain<String>>,
+        deterministic: Option<Text<'_>>,
     ) -> PyResult<Vec<Self>> {
         Numpy::get(py)?;
         let config = Config::from_env().map_err(raise)?;
         let options = options(timeout, topology, algorithm, deterministic, String::new())?;
-        let group = py.detach(|| Communicator::in_process(size, &config, &options)).map_err(raise)?;
+        let group = py.detach(|| Communicator::in_process(size.0, &config, &options)).map_err(raise)?;
         Ok(group.into_iter().map(PyCommunicator::new).collect())
     }
 
@@ -341,14 +341,9 @@ impl PyCommunicator {
     ///     TransportError: A rank cannot listen on a port, so that the others cannot reach it.
     ///     ValueError: The ranks are threads of one process: they are lost together.
     #[pyo3(signature = (flag, *, timeout=None))]
-    fn agree(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = argument)] flag: bool,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-    ) -> PyResult<bool> {
+    fn agree(&self, py: Python<'_>, flag: Plain<bool>, timeout: Option<Number>) -> PyResult<bool> {
         let timeout = duration(timeout)?;
-        Ok(interruptible(py, |go_on| self.0.agree(flag, false, timeout, go_on))?.vote)
+        Ok(interruptible(py, |go_on| self.0.agree(flag.0, false, timeout, go_on))?.vote)
     }
 
     /// Returns the ranks that are left, as all of them agree. All of them call it, like `agree`.
@@ -366,11 +361,7 @@ impl PyCommunicator {
     ///     TransportError: A rank cannot listen on a port, so that the others cannot reach it.
     ///     ValueError: The ranks are threads of one process: they are lost together.
     #[pyo3(signature = (*, timeout=None))]
-    fn survivors(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-    ) -> PyResult<Vec<usize>> {
+    fn survivors(&self, py: Python<'_>, timeout: Option<Number>) -> PyResult<Vec<usize>> {
         let timeout = duration(timeout)?;
         Ok(interruptible(py, |go_on| self.0.agree(true, false, timeout, go_on))?.alive)
     }
@@ -381,11 +372,11 @@ impl PyCommunicator {
     fn agree_on_both(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] flag: bool,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        flag: Plain<bool>,
+        timeout: Option<Number>,
     ) -> PyResult<(bool, Vec<usize>)> {
         let timeout = duration(timeout)?;
-        let decision = interruptible(py, |go_on| self.0.agree(flag, true, timeout, go_on))?;
+        let decision = interruptible(py, |go_on| self.0.agree(flag.0, true, timeout, go_on))?;
         Ok((decision.vote, decision.alive))
     }
 
@@ -431,7 +422,7 @@ impl PyCommunicator {
     fn shrink(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        timeout: Option<Number>,
         quorum: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyCommunicator> {
         let timeout = duration(timeout)?;
@@ -480,14 +471,14 @@ impl PyCommunicator {
     fn split(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] color: Option<i64>,
+        color: Option<Plain<i64>>,
         #[pyo3(from_py_with = argument)] key: i64,
-        #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        topology: Option<TopologyArgument<'_>>,
+        timeout: Option<Number>,
     ) -> PyResult<Option<PyCommunicator>> {
         let topology = topology.map(TopologyArgument::resolve).transpose()?;
         let timeout = duration(timeout)?;
-        let made = interruptible(py, |go_on| self.0.split(color, key, topology, timeout, go_on))?;
+        let made = interruptible(py, |go_on| self.0.split(Plain::of(color), key, topology, timeout, go_on))?;
         Ok(made.map(PyCommunicator::new))
     }
 
@@ -516,11 +507,7 @@ impl PyCommunicator {
     ///     >>> other.allreduce(np.array([1, 2]))
     ///     array([1, 2])
     #[pyo3(signature = (*, timeout=None))]
-    fn dup(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-    ) -> PyResult<PyCommunicator> {
+    fn dup(&self, py: Python<'_>, timeout: Option<Number>) -> PyResult<PyCommunicator> {
         let timeout = duration(timeout)?;
         let made = interruptible(py, |go_on| self.0.split(Some(0), 0, None, timeout, go_on))?;
         Ok(PyCommunicator::new(made.expect("every rank has the same colour")))
@@ -529,22 +516,17 @@ impl PyCommunicator {
     /// The part on which these ranks stand of the network that was given or found out. None if none was, or if it
     /// cannot be made; then the first of the ranks says so on stderr.
     #[pyo3(name = "_part")]
-    fn part(&self, #[pyo3(from_py_with = argument)] ranks: Vec<usize>) -> Option<PyTopology> {
-        let is_first = ranks.first() == Some(&self.0.rank());
-        part_of(self.0.known_topology(), &ranks, is_first).map(PyTopology)
+    fn part(&self, ranks: Plain<Vec<usize>>) -> Option<PyTopology> {
+        let is_first = ranks.0.first() == Some(&self.0.rank());
+        part_of(self.0.known_topology(), &ranks.0, is_first).map(PyTopology)
     }
 
     /// What `ringroad.discover` returns, as JSON.
     #[pyo3(name = "_discover")]
-    fn discover(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = argument)] budget: f64,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-    ) -> PyResult<String> {
+    fn discover(&self, py: Python<'_>, budget: Number, timeout: Option<Number>) -> PyResult<String> {
         let timeout = duration(timeout)?;
-        let budget = Duration::try_from_secs_f64(budget).map_err(|_| {
-            PyValueError::new_err(format!("budget {budget} is not a number of seconds, 0 or more"))
+        let budget = Duration::try_from_secs_f64(budget.0).map_err(|_| {
+            PyValueError::new_err(format!("budget {} is not a number of seconds, 0 or more", budget.0))
         })?;
         let discovered = interruptible(py, |go_on| self.0.discover(budget, timeout, go_on))?;
         Ok(serde_json::to_string(&discovered).expect("numbers and text can be written"))

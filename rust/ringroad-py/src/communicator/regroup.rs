@@ -1,22 +1,19 @@
 //! Handles of processes, and communicators of the processes behind them.
 
-use std::sync::Arc;
-
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use ringroad_runtime::bootstrap::{Handle, Store};
-use ringroad_runtime::communicator::{GoOn, Means};
+use ringroad_runtime::bootstrap::Handle;
+use ringroad_runtime::communicator::Means;
 use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::{Communicator, Error};
 
-use crate::arguments::argument;
+use super::{options, PyCommunicator};
+use crate::arguments::{argument, Number, Plain, Text};
 use crate::arrays::array::Numpy;
-use crate::calls::work::may_call;
-use crate::communicator::{options, PyCommunicator};
 use crate::interpreter::errors::raise;
-use crate::interpreter::shutdown::{counted, waiting};
+use crate::interpreter::shutdown::counted;
 use crate::job::info::ucx_wheel;
-use crate::job::store::Listening;
+use crate::job::store::interruptible;
 use crate::values::topology::TopologyArgument;
 
 /// Returns a text by which other processes find this one, to form a group with it.
@@ -60,41 +57,28 @@ fn own_rank(handles: &[Handle], own: Option<&Handle>) -> PyResult<usize> {
     }
 }
 
-/// Runs a function that waits for other ranks. A signal interrupts it, and the exception of its handler is raised.
-pub fn interruptible<T: Send>(
-    py: Python<'_>,
-    run: impl Send + FnOnce(&GoOn) -> ringroad_runtime::Result<T>,
-) -> PyResult<T> {
-    may_call()?;
-    let listening = Arc::new(Listening::without_store());
-    let listener = listening.clone();
-    let go_on: GoOn = Arc::new(move || listener.go_on());
-    let made = waiting(py, || run(&go_on));
-    listening.outcome(py, made)
-}
-
 /// Makes a communicator of the processes that issued some handles. `ringroad.regroup` calls it.
 #[pyfunction]
 #[pyo3(signature = (handles, *, sort=false, own=None, uuid=0, timeout=None, topology=None, algorithm=None, deterministic=None))]
 pub fn regroup(
     py: Python<'_>,
-    #[pyo3(from_py_with = argument)] handles: Vec<String>,
+    handles: Plain<Vec<String>>,
     #[pyo3(from_py_with = argument)] sort: bool,
-    #[pyo3(from_py_with = argument)] own: Option<&str>,
+    own: Option<Text<'_>>,
     #[pyo3(from_py_with = argument)] uuid: u64,
-    #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-    #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
-    #[pyo3(from_py_with = argument)] algorithm: Option<String>,
-    #[pyo3(from_py_with = argument)] deterministic: Option<&str>,
+    timeout: Option<Number>,
+    topology: Option<TopologyArgument<'_>>,
+    algorithm: Option<Plain<String>>,
+    deterministic: Option<Text<'_>>,
 ) -> PyResult<PyCommunicator> {
     let _counted = counted();
     Numpy::get(py)?;
     let parse = |text: &str| Handle::parse(text).map_err(PyValueError::new_err);
-    let mut handles = handles.iter().map(|text| parse(text)).collect::<PyResult<Vec<Handle>>>()?;
+    let mut handles = handles.0.iter().map(|text| parse(text)).collect::<PyResult<Vec<Handle>>>()?;
     if sort {
         handles.sort_unstable();
     }
-    let rank = own_rank(&handles, own.map(parse).transpose()?.as_ref())?;
+    let rank = own_rank(&handles, Plain::of(own).map(parse).transpose()?.as_ref())?;
     let config = Config::from_env().map_err(raise)?;
     let options = options(timeout, topology, algorithm, deterministic, String::new())?;
     let means = Means { wheel: ucx_wheel(py)?, config, options };

@@ -162,3 +162,9 @@ pub fn schedule_error(error: impl std::fmt::Display) -> PyErr {
 pub fn timeout(text: String) -> PyErr {
     TIMEOUT.with(text)
 }
+
+/// The error for an attribute that an object does not have.
+pub fn missing(owner: &Bound<'_, PyAny>, name: &str) -> PyErr {
+    let missing = owner.py().import("ringroad._mpi_names").and_then(|names| names.getattr("missing"));
+    missing.and_then(|missing| missing.call1((owner, name))).map_or_else(|error| error, PyErr::from_value)
+}

@@ -5,4 +5,5 @@ pub mod errors;
 pub mod notebook;
 pub mod once;
 pub mod shutdown;
+pub mod signals;
 pub mod watch;

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use ringroad_runtime::communicator::Closer;
 use ringroad_runtime::os::counted::Counted;
 
-use crate::calls::work::SLICE;
+use super::signals::SLICE;
 
 fn closers() -> MutexGuard<'static, Vec<Closer>> {
     static CLOSERS: Mutex<Vec<Closer>> = Mutex::new(Vec::new());

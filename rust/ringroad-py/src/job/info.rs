@@ -15,7 +15,7 @@ use ringroad_runtime::os::machine::MachineReport;
 use ringroad_runtime::transport::ucx;
 use ringroad_runtime::{DType, ReduceOp};
 
-use crate::arguments::argument;
+use crate::arguments::{Count, Plain, Text};
 use crate::interpreter::errors::raise;
 
 /// One RINGROAD_* variable: its value and its meaning.
@@ -105,8 +105,8 @@ pub struct PyConfig(Config);
 impl PyConfig {
     #[new]
     #[pyo3(signature = (settings=None))]
-    fn new(#[pyo3(from_py_with = argument)] settings: Option<HashMap<String, String>>) -> PyResult<PyConfig> {
-        Config::from_arguments(settings.unwrap_or_default()).map(PyConfig).map_err(raise)
+    fn new(settings: Option<Plain<HashMap<String, String>>>) -> PyResult<PyConfig> {
+        Config::from_arguments(Plain::of(settings).unwrap_or_default()).map(PyConfig).map_err(raise)
     }
 
     /// Returns the settings that hold if no variable is set.
@@ -194,39 +194,35 @@ pub fn machine(py: Python<'_>) -> PyResult<String> {
 /// not lead. OSError: it is no such file.
 #[pyfunction]
 #[pyo3(signature = (path, most=None))]
-pub fn read_file(
-    py: Python<'_>,
-    #[pyo3(from_py_with = argument)] path: PathBuf,
-    #[pyo3(from_py_with = argument)] most: Option<usize>,
-) -> PyResult<Cow<'static, [u8]>> {
-    let content = py.detach(|| files::read(&path, most.map_or(files::MOST_TEXT, |most| most as u64)));
+pub fn read_file(py: Python<'_>, path: Plain<PathBuf>, most: Option<Count>) -> PyResult<Cow<'static, [u8]>> {
+    let content = py.detach(|| files::read(&path.0, most.map_or(files::MOST_TEXT, |most| most.0 as u64)));
     content.map(Cow::Owned).map_err(|error| match error.raw_os_error() {
         Some(number) => {
             let says = error.to_string();
             let says = says.split(" (os error").next().unwrap_or_default().to_owned();
-            PyOSError::new_err((number, says, path.display().to_string()))
+            PyOSError::new_err((number, says, path.0.display().to_string()))
         }
-        None => PyOSError::new_err(format!("{} cannot be read: {error}", path.display())),
+        None => PyOSError::new_err(format!("{} cannot be read: {error}", path.0.display())),
     })
 }
 
 /// Reads a number of bytes: `8`, `64KiB`, `1.5MiB`, `2MB` or `4M`. KiB, MiB, GiB and TiB are powers of 1024, as letters
 /// alone are, and KB, MB, GB and TB powers of 1000.
 #[pyfunction]
-pub fn read_bytes(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<u64> {
-    units::bytes(text).map_err(|error| PyValueError::new_err(error.to_string()))
+pub fn read_bytes(text: Text<'_>) -> PyResult<u64> {
+    units::bytes(text.0).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Reads bytes per second: bits or bytes, `100Gbit/s`, `100Gbit` or `12.5GB/s`, or a number; G is 10^9.
 #[pyfunction]
-pub fn read_bandwidth(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<f64> {
-    units::bandwidth(text).map_err(|error| PyValueError::new_err(error.to_string()))
+pub fn read_bandwidth(text: Text<'_>) -> PyResult<f64> {
+    units::bandwidth(text.0).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Reads seconds: `10us`, `500ns`, `1.5ms` or `2s`, or a number.
 #[pyfunction]
-pub fn read_seconds(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<f64> {
-    units::seconds(text).map_err(|error| PyValueError::new_err(error.to_string()))
+pub fn read_seconds(text: Text<'_>) -> PyResult<f64> {
+    units::seconds(text.0).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// The UCX that pip has installed, if it has.

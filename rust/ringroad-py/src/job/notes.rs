@@ -10,8 +10,7 @@ use ringroad_runtime::bootstrap::{self, Handle};
 use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::Error;
 
-use crate::arguments::argument;
-use crate::calls::work::duration;
+use crate::arguments::{duration, Number, Plain, Text};
 use crate::interpreter::errors::raise;
 
 /// How long the process behind a handle may take to answer, if the caller does not say so.
@@ -32,26 +31,18 @@ impl PyNotes {
     }
 
     /// Leaves a note in this process.
-    fn keep(
-        &self,
-        #[pyo3(from_py_with = argument)] key: &str,
-        #[pyo3(from_py_with = argument)] note: Cow<'_, [u8]>,
-    ) -> PyResult<()> {
-        self.0.keep(key, &note).map_err(raise)
+    fn keep(&self, key: Text<'_>, note: Plain<Cow<'_, [u8]>>) -> PyResult<()> {
+        self.0.keep(key.0, &note.0).map_err(raise)
     }
 
     /// Returns the notes in this process whose keys begin with a text, in no order.
-    fn kept<'py>(
-        &self,
-        py: Python<'py>,
-        #[pyo3(from_py_with = argument)] prefix: &str,
-    ) -> Vec<Bound<'py, PyBytes>> {
-        self.0.kept(prefix).iter().map(|note| PyBytes::new(py, note)).collect()
+    fn kept<'py>(&self, py: Python<'py>, prefix: Text<'_>) -> Vec<Bound<'py, PyBytes>> {
+        self.0.kept(prefix.0).iter().map(|note| PyBytes::new(py, note)).collect()
     }
 
     /// Removes the notes in this process whose keys begin with a text.
-    fn forget(&self, #[pyo3(from_py_with = argument)] prefix: &str) {
-        self.0.forget(prefix);
+    fn forget(&self, prefix: Text<'_>) {
+        self.0.forget(prefix.0);
     }
 
     /// Leaves a note in the process behind a handle. PeerError: it has certainly ended. TimeoutError: it does not answer.
@@ -59,13 +50,13 @@ impl PyNotes {
     fn leave(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] handle: &str,
-        #[pyo3(from_py_with = argument)] key: &str,
-        #[pyo3(from_py_with = argument)] note: Cow<'_, [u8]>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        handle: Text<'_>,
+        key: Text<'_>,
+        note: Plain<Cow<'_, [u8]>>,
+        timeout: Option<Number>,
     ) -> PyResult<()> {
-        let (handle, within) = (parse(handle)?, duration(timeout)?.unwrap_or(DEFAULT_ANSWER_TIMEOUT));
-        py.detach(|| self.0.leave(&handle, key, &note, within)).map_err(raise)
+        let (handle, within) = (parse(handle.0)?, duration(timeout)?.unwrap_or(DEFAULT_ANSWER_TIMEOUT));
+        py.detach(|| self.0.leave(&handle, key.0, &note.0, within)).map_err(raise)
     }
 
     /// Returns the note of this key in the process behind a handle, or None. Raises as `leave`.
@@ -73,12 +64,12 @@ impl PyNotes {
     fn read<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] handle: &str,
-        #[pyo3(from_py_with = argument)] key: &str,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        handle: Text<'_>,
+        key: Text<'_>,
+        timeout: Option<Number>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let (handle, within) = (parse(handle)?, duration(timeout)?.unwrap_or(DEFAULT_ANSWER_TIMEOUT));
-        let note = py.detach(|| self.0.read(&handle, key, within)).map_err(raise)?;
+        let (handle, within) = (parse(handle.0)?, duration(timeout)?.unwrap_or(DEFAULT_ANSWER_TIMEOUT));
+        let note = py.detach(|| self.0.read(&handle, key.0, within)).map_err(raise)?;
         Ok(note.map(|note| PyBytes::new(py, &note)))
     }
 }

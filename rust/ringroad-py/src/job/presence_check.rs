@@ -8,8 +8,7 @@ use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::Error;
 
 use super::store::{store_of, Listening};
-use crate::arguments::argument;
-use crate::calls::work::duration;
+use crate::arguments::{duration, Count, Number, Plain};
 use crate::interpreter::errors::raise;
 use crate::interpreter::shutdown::waiting;
 
@@ -26,10 +25,10 @@ impl PyPresenceCheck {
     fn new(
         py: Python<'_>,
         store: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] rank: usize,
-        #[pyo3(from_py_with = argument)] size: usize,
-        #[pyo3(from_py_with = argument)] timeout: f64,
-        #[pyo3(from_py_with = argument)] word: String,
+        rank: Count,
+        size: Count,
+        timeout: Number,
+        word: Plain<String>,
     ) -> PyResult<Self> {
         let config = Config::from_env().map_err(|error| raise(Error::from(error)))?;
         let patience = duration(Some(timeout))?.unwrap_or(config.timeout);
@@ -37,7 +36,7 @@ impl PyPresenceCheck {
         let listening = store_of(store)?;
         let shared: Arc<dyn Store> = listening.clone();
         let call = waiting(py, || {
-            PresenceCheck::hold(&shared, "presence-check", rank, size, secret, patience, &word)
+            PresenceCheck::hold(&shared, "presence-check", rank.0, size.0, secret, patience, &word.0)
         });
         let call = listening.outcome(py, call.map_err(Error::from))?;
         Ok(PyPresenceCheck { call, listening })
@@ -50,23 +49,13 @@ impl PyPresenceCheck {
     }
 
     /// Publishes a text of this rank under a name.
-    fn tell(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = argument)] kind: String,
-        #[pyo3(from_py_with = argument)] text: String,
-    ) -> PyResult<()> {
-        self.outcome(py, py.detach(|| self.call.tell(&kind, &text)))
+    fn tell(&self, py: Python<'_>, kind: Plain<String>, text: Plain<String>) -> PyResult<()> {
+        self.outcome(py, py.detach(|| self.call.tell(&kind.0, &text.0)))
     }
 
     /// Returns the text that a rank has published under a name, or None.
-    fn published_text(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = argument)] kind: String,
-        #[pyo3(from_py_with = argument)] rank: usize,
-    ) -> PyResult<Option<String>> {
-        self.outcome(py, py.detach(|| self.call.published_text(&kind, rank)))
+    fn published_text(&self, py: Python<'_>, kind: Plain<String>, rank: Count) -> PyResult<Option<String>> {
+        self.outcome(py, py.detach(|| self.call.published_text(&kind.0, rank.0)))
     }
 }
 

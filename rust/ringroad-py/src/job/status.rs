@@ -11,7 +11,7 @@ use ringroad_runtime::bootstrap::{self, Handle, Inquiry, JobPlace, Report, Unans
 use ringroad_runtime::config::{Config, Secret};
 use serde_json::Value;
 
-use crate::arguments::argument;
+use crate::arguments::{Number, Plain};
 use crate::interpreter::errors::raise;
 
 /// How long threads may keep the GIL.
@@ -98,14 +98,14 @@ type ProcessAnswer = (Option<String>, Option<String>, bool);
 #[pyfunction]
 pub fn ask_status(
     py: Python<'_>,
-    #[pyo3(from_py_with = argument)] handles: Vec<String>,
-    #[pyo3(from_py_with = argument)] members: bool,
-    #[pyo3(from_py_with = argument)] within: f64,
+    handles: Plain<Vec<String>>,
+    members: Plain<bool>,
+    within: Number,
 ) -> PyResult<Vec<ProcessAnswer>> {
-    let (secret, within) = (secret()?, seconds(within)?);
-    let parsed: Result<Vec<Handle>, String> = handles.iter().map(|handle| Handle::parse(handle)).collect();
+    let (secret, within) = (secret()?, seconds(within.0)?);
+    let parsed: Result<Vec<Handle>, String> = handles.0.iter().map(|handle| Handle::parse(handle)).collect();
     let handles = parsed.map_err(PyValueError::new_err)?;
-    let inquiry = Inquiry { members, stacks: true };
+    let inquiry = Inquiry { members: members.0, stacks: true };
     let heard = py.detach(|| bootstrap::ask_all(&handles, secret.as_deref(), inquiry, within));
     let all = |answer: Result<Vec<u8>, Unanswered>| match answer {
         Ok(report) => (Some(text(report)), None, false),
@@ -131,13 +131,13 @@ pub fn ask_status(
 #[pyfunction]
 pub fn ask_status_at(
     py: Python<'_>,
-    #[pyo3(from_py_with = argument)] host: String,
-    #[pyo3(from_py_with = argument)] ports: Vec<u16>,
-    #[pyo3(from_py_with = argument)] job: String,
-    #[pyo3(from_py_with = argument)] within: f64,
+    host: Plain<String>,
+    ports: Plain<Vec<u16>>,
+    job: Plain<String>,
+    within: Number,
 ) -> PyResult<String> {
-    let (secret, within) = (secret()?, seconds(within)?);
-    let place = JobPlace { host, ports, job };
+    let (secret, within) = (secret()?, seconds(within.0)?);
+    let place = JobPlace { host: host.0, ports: ports.0, job: job.0 };
     let inquiry = Inquiry { members: true, stacks: true };
     let heard = py.detach(|| bootstrap::ask_at(&place, secret.as_deref(), inquiry, within));
     heard.map(text).map_err(PyValueError::new_err)

@@ -11,13 +11,14 @@ use pyo3::exceptions::{PyException, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use ringroad_runtime::bootstrap::{FileStore, JobPlace, JobStore, MemoryStore, Store, StoreError};
+use ringroad_runtime::communicator::GoOn;
 use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::Error;
 
-use crate::arguments::{argument, shown, Argument};
-use crate::calls::work::{duration, handle_signals};
+use crate::arguments::{argument, duration, read_as_argument, shown, Argument, Count, Number, Plain};
 use crate::interpreter::errors::raise;
 use crate::interpreter::shutdown::{is_ending, waiting};
+use crate::interpreter::signals::{handle_signals, may_call};
 
 /// A store for ranks that are threads of one process. All of them pass the same object.
 ///
@@ -58,8 +59,8 @@ pub struct PyFileStore(Arc<FileStore>);
 #[pymethods]
 impl PyFileStore {
     #[new]
-    fn new(#[pyo3(from_py_with = argument)] path: std::path::PathBuf) -> PyResult<Self> {
-        Ok(PyFileStore(Arc::new(FileStore::open(path).map_err(raise)?)))
+    fn new(path: Plain<std::path::PathBuf>) -> PyResult<Self> {
+        Ok(PyFileStore(Arc::new(FileStore::open(path.0).map_err(raise)?)))
     }
 }
 
@@ -92,12 +93,14 @@ pub enum StorePorts {
     Several(Vec<u16>),
 }
 
+read_as_argument!(StorePorts);
+
 impl Argument<'_, '_> for StorePorts {
     fn words() -> String {
         "a port or a list of ports, each from 0 to 65535".to_owned()
     }
 
-    fn read(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn read(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         match Vec::read(object) {
             Ok(ports) => Ok(StorePorts::Several(ports)),
             Err(_) => Ok(StorePorts::One(object.extract()?)),
@@ -111,23 +114,23 @@ impl PyTcpStore {
     #[pyo3(signature = (host, port, rank, *, job="", timeout=None, settings=None))]
     fn new(
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] host: String,
-        #[pyo3(from_py_with = argument)] port: StorePorts,
-        #[pyo3(from_py_with = argument)] rank: usize,
+        host: Plain<String>,
+        port: StorePorts,
+        rank: Count,
         #[pyo3(from_py_with = argument)] job: &str,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] settings: Option<HashMap<String, String>>,
+        timeout: Option<Number>,
+        settings: Option<Plain<HashMap<String, String>>>,
     ) -> PyResult<Self> {
-        let config = Config::from_arguments(settings.unwrap_or_default()).map_err(raise)?;
+        let config = Config::from_arguments(Plain::of(settings).unwrap_or_default()).map_err(raise)?;
         let timeout = duration(timeout)?.unwrap_or(config.timeout);
         let ports = match port {
             StorePorts::One(port) => vec![port],
             StorePorts::Several(ports) => ports,
         };
-        let place = JobPlace { host, ports, job: job.to_owned() };
+        let place = JobPlace { host: host.0, ports, job: job.to_owned() };
         let secret = config.secret.as_ref().map(Secret::reveal);
         let listening = Listening::without_store();
-        let store = waiting(py, || JobStore::open(&place, rank, secret, timeout, || listening.go_on()));
+        let store = waiting(py, || JobStore::open(&place, rank.0, secret, timeout, || listening.go_on()));
         Ok(PyTcpStore(Arc::new(listening.outcome(py, store)?)))
     }
 
@@ -139,13 +142,8 @@ impl PyTcpStore {
     ///
     /// Raises:
     ///     StoreError: Rank 0's process cannot be reached.
-    fn set(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = argument)] key: String,
-        #[pyo3(from_py_with = argument)] value: Cow<'_, [u8]>,
-    ) -> PyResult<()> {
-        py.detach(|| self.0.set(&key, &value)).map_err(|error| raise(Error::from(error)))
+    fn set(&self, py: Python<'_>, key: Plain<String>, value: Plain<Cow<'_, [u8]>>) -> PyResult<()> {
+        py.detach(|| self.0.set(&key.0, &value.0)).map_err(|error| raise(Error::from(error)))
     }
 
     /// Returns the value of a key at once.
@@ -158,12 +156,8 @@ impl PyTcpStore {
     ///
     /// Raises:
     ///     StoreError: Rank 0's process cannot be reached.
-    fn get(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = argument)] key: String,
-    ) -> PyResult<Option<Py<PyBytes>>> {
-        let value = py.detach(|| self.0.get(&key)).map_err(|error| raise(Error::from(error)))?;
+    fn get(&self, py: Python<'_>, key: Plain<String>) -> PyResult<Option<Py<PyBytes>>> {
+        let value = py.detach(|| self.0.get(&key.0)).map_err(|error| raise(Error::from(error)))?;
         Ok(value.map(|bytes| PyBytes::new(py, &bytes).unbind()))
     }
 }
@@ -197,6 +191,19 @@ impl Listening {
             (_, result) => result.map_err(raise),
         }
     }
+}
+
+/// Runs a function that waits for other ranks. A signal interrupts it, and the exception of its handler is raised.
+pub fn interruptible<T: Send>(
+    py: Python<'_>,
+    run: impl Send + FnOnce(&GoOn) -> ringroad_runtime::Result<T>,
+) -> PyResult<T> {
+    may_call()?;
+    let listening = Arc::new(Listening::without_store());
+    let listener = listening.clone();
+    let go_on: GoOn = Arc::new(move || listener.go_on());
+    let made = waiting(py, || run(&go_on));
+    listening.outcome(py, made)
 }
 
 fn keep(raised: &Raised, error: PyErr, as_it_is: bool) {

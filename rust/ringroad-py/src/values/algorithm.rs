@@ -7,7 +7,7 @@ use ringroad_core::Collective;
 
 use super::schedule::collective_of;
 use super::topology::TopologyArgument;
-use crate::arguments::argument;
+use crate::arguments::{argument, Count, Plain, Text};
 use crate::interpreter::errors::raise;
 use crate::interpreter::notebook::shown;
 
@@ -41,8 +41,8 @@ impl PyAlgorithm {
 #[pymethods]
 impl PyAlgorithm {
     #[new]
-    fn new(#[pyo3(from_py_with = argument)] name: &str) -> PyResult<Self> {
-        find(name).map(PyAlgorithm).map_err(raise)
+    fn new(name: Text<'_>) -> PyResult<Self> {
+        find(name.0).map(PyAlgorithm).map_err(raise)
     }
 
     /// The name, with the parameter of a member: "generalized:2".
@@ -102,7 +102,7 @@ impl PyAlgorithm {
     ///
     /// Raises:
     ///     TopologyError: The topology is malformed.
-    fn ports(&self, #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>) -> PyResult<usize> {
+    fn ports(&self, topology: TopologyArgument<'_>) -> PyResult<usize> {
         Ok(self.entry().ports.count(&topology.resolve()?))
     }
 
@@ -118,7 +118,7 @@ impl PyAlgorithm {
     #[pyo3(signature = (topology, collective="allreduce"))]
     fn supports(
         &self,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        topology: TopologyArgument<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
     ) -> PyResult<bool> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
@@ -137,7 +137,7 @@ impl PyAlgorithm {
     #[pyo3(signature = (topology, collective="allreduce"))]
     fn bit_identical(
         &self,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        topology: TopologyArgument<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
     ) -> PyResult<bool> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
@@ -167,9 +167,9 @@ impl PyAlgorithm {
     #[pyo3(signature = (topology, collective="allreduce", root=None))]
     fn cost_line(
         &self,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        topology: TopologyArgument<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] root: Option<usize>,
+        root: Option<Count>,
     ) -> PyResult<(usize, f64)> {
         let collective = collective_of(collective, root)?;
         let line = self.0.cost_line(&topology.resolve()?, collective).map_err(raise)?;
@@ -199,7 +199,7 @@ impl PyAlgorithm {
 
 /// Returns the name of a collective that is written in any way.
 #[pyfunction]
-pub fn collective_name(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<&'static str> {
+pub fn collective_name(text: Text<'_>) -> PyResult<&'static str> {
     Ok(text.parse::<Collective>().map_err(raise)?.name())
 }
 
@@ -228,11 +228,9 @@ pub fn collectives() -> Vec<&'static str> {
 ///     ['generalized:0', 'generalized:1', 'generalized:2', 'generalized:3']
 #[pyfunction]
 #[pyo3(signature = (topology=None))]
-pub fn algorithms(
-    #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
-) -> PyResult<Vec<PyAlgorithm>> {
+pub fn algorithms(topology: Option<TopologyArgument<'_>>) -> PyResult<Vec<PyAlgorithm>> {
     let Some(topology) = topology else {
-        return catalogue().map(|algorithm| PyAlgorithm::new(algorithm.name)).collect();
+        return catalogue().map(|algorithm| PyAlgorithm::new(Plain(algorithm.name))).collect();
     };
     let topology = topology.resolve()?;
     Ok(catalogue().flat_map(|algorithm| algorithm.members(&topology)).map(PyAlgorithm).collect())

@@ -1,18 +1,18 @@
 //! `CostModel`.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use ringroad_core::cost::{rules_of_table, write_rules, Candidate, CostModel, Rule, ScheduleCost};
 use ringroad_core::selection::{Choice, Contest};
 use ringroad_core::topology::Routes;
-use ringroad_core::{Collective, Topology};
+use ringroad_core::{Collective, Schedule, Topology};
 use ringroad_runtime::choice::choices::candidates;
 use ringroad_runtime::kernels::wire::supports;
 use ringroad_runtime::DType;
 
-use super::schedule::PySchedule;
+use super::given::{members, UserSchedule};
 use super::topology::TopologyArgument;
-use crate::arguments::{argument, length, lengths};
-use crate::calls::run::{members, UserSchedule};
+use crate::arguments::{argument, Length, Lengths, Number, Plain, Text};
 use crate::interpreter::errors::raise;
 use crate::interpreter::notebook::{hash, shown};
 use crate::results::object;
@@ -89,64 +89,6 @@ pub struct PyCostModel(pub CostModel);
 
 #[pymethods]
 impl PyCostModel {
-    #[new]
-    #[pyo3(signature = (*, step_latency=None, message_latency=None, incast_latency=None, hop_latency=None,
-        bandwidth=None, reduce_cost=None, codec_cost=None, overlapped=false, cores=None, over_links=false))]
-    #[allow(clippy::too_many_arguments)]
-    fn new(
-        #[pyo3(from_py_with = argument)] step_latency: Option<f64>,
-        #[pyo3(from_py_with = argument)] message_latency: Option<f64>,
-        #[pyo3(from_py_with = argument)] incast_latency: Option<f64>,
-        #[pyo3(from_py_with = argument)] hop_latency: Option<f64>,
-        #[pyo3(from_py_with = argument)] bandwidth: Option<f64>,
-        #[pyo3(from_py_with = argument)] reduce_cost: Option<f64>,
-        #[pyo3(from_py_with = argument)] codec_cost: Option<f64>,
-        #[pyo3(from_py_with = argument)] overlapped: bool,
-        #[pyo3(from_py_with = argument)] cores: Option<usize>,
-        #[pyo3(from_py_with = argument)] over_links: bool,
-    ) -> PyResult<Self> {
-        let negative = |v: &Option<f64>| v.is_some_and(|v| !v.is_finite() || v.is_sign_negative());
-        let seconds = [
-            ("step_latency", step_latency),
-            ("message_latency", message_latency),
-            ("incast_latency", incast_latency),
-            ("hop_latency", hop_latency),
-            ("reduce_cost", reduce_cost),
-            ("codec_cost", codec_cost),
-        ];
-        for (name, value) in seconds {
-            if negative(&value) {
-                return Err(pyo3::exceptions::PyValueError::new_err(format!(
-                    "{name} must be 0 or more seconds"
-                )));
-            }
-        }
-        if negative(&bandwidth) || bandwidth == Some(0.0) {
-            return Err(pyo3::exceptions::PyValueError::new_err(
-                "bandwidth must be above 0 bytes per second",
-            ));
-        }
-        if cores == Some(0) {
-            return Err(pyo3::exceptions::PyValueError::new_err("cores must be 1 or more"));
-        }
-        if over_links && cores.is_none() {
-            return Err(pyo3::exceptions::PyValueError::new_err("over_links goes with cores; give both"));
-        }
-        let default = CostModel::default();
-        Ok(PyCostModel(CostModel {
-            step_latency: step_latency.unwrap_or(default.step_latency),
-            message_latency: message_latency.unwrap_or(default.message_latency),
-            incast_latency: incast_latency.unwrap_or(default.incast_latency),
-            hop_latency,
-            bandwidth,
-            reduce_cost: reduce_cost.unwrap_or(default.reduce_cost),
-            codec_cost: codec_cost.unwrap_or(default.codec_cost),
-            overlapped,
-            cores,
-            over_links,
-        }))
-    }
-
     /// Returns the cost of a schedule on a network.
     ///
     /// Args:
@@ -174,19 +116,19 @@ impl PyCostModel {
     fn cost<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] schedule: &PySchedule,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
-        #[pyo3(from_py_with = length)] bytes: u64,
-        #[pyo3(from_py_with = argument)] blocks: Option<Vec<usize>>,
+        schedule: Plain<&Schedule>,
+        topology: TopologyArgument<'_>,
+        bytes: Length,
+        blocks: Option<Plain<Vec<usize>>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (schedule, topology) = (&schedule.0, &topology.resolve()?);
+        let (schedule, topology) = (schedule.0, &topology.resolve()?);
         let routes = &mut Routes::new(topology);
         let cost = py.detach(|| match &blocks {
             None => ScheduleCost::with_routes(schedule, routes),
             Some(lengths) => ScheduleCost::of_blocks(schedule, lengths, routes),
         });
         let cost = cost.map_err(raise)?;
-        object(py, COSTS, &self.0.cost(&cost, schedule.collective, topology, bytes))
+        object(py, COSTS, &self.0.cost(&cost, schedule.collective, topology, bytes.0))
     }
 
     /// Returns which algorithm this model chooses, why, and what all others cost.
@@ -216,14 +158,14 @@ impl PyCostModel {
     fn explain<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
-        #[pyo3(from_py_with = length)] bytes: u64,
+        collective: Text<'_>,
+        topology: TopologyArgument<'py>,
+        bytes: Length,
         #[pyo3(from_py_with = argument)] bit_identical: bool,
         #[pyo3(from_py_with = argument)] schedules: Vec<UserSchedule<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let found = Compared::new(py, &self.0, collective, topology, schedules)?;
-        object(py, COSTS, &found.contest(&self.0).explain(bytes, !bit_identical))
+        let found = Compared::new(py, &self.0, collective.0, topology, schedules)?;
+        object(py, COSTS, &found.contest(&self.0).explain(bytes.0, !bit_identical))
     }
 
     /// Returns what a collective takes with exact elements and with each wire format that its calls can have, and how large
@@ -254,17 +196,17 @@ impl PyCostModel {
     fn formats<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
-        #[pyo3(from_py_with = length)] bytes: u64,
+        collective: Text<'_>,
+        topology: TopologyArgument<'py>,
+        bytes: Length,
         #[pyo3(from_py_with = argument)] dtype: &str,
-        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
+        max_error: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dtype = dtype.parse::<DType>().map_err(raise)?;
         let size = if supports(dtype) { dtype.size() } else { 0 };
-        let found = Compared::new(py, &self.0, collective, topology, Vec::new())?;
-        let most = max_error.unwrap_or(f64::INFINITY);
-        object(py, COSTS, &found.contest(&self.0).formats(bytes, size, most))
+        let found = Compared::new(py, &self.0, collective.0, topology, Vec::new())?;
+        let most = Plain::of(max_error).unwrap_or(f64::INFINITY);
+        object(py, COSTS, &found.contest(&self.0).formats(bytes.0, size, most))
     }
 
     /// Returns which algorithms this model chooses for all sizes, and explains the choice for several of them.
@@ -291,13 +233,13 @@ impl PyCostModel {
     fn compare<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
-        #[pyo3(from_py_with = lengths)] sizes: Vec<u64>,
+        collective: Text<'_>,
+        topology: TopologyArgument<'py>,
+        sizes: Lengths,
         #[pyo3(from_py_with = argument)] schedules: Vec<UserSchedule<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let found = Compared::new(py, &self.0, collective, topology, schedules)?;
-        object(py, COSTS, &found.contest(&self.0).overview(&sizes))
+        let found = Compared::new(py, &self.0, collective.0, topology, schedules)?;
+        object(py, COSTS, &found.contest(&self.0).overview(&sizes.0))
     }
 
     /// Returns the algorithm that this model chooses for every range of sizes.
@@ -324,12 +266,12 @@ impl PyCostModel {
     fn switch_points(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        collective: Text<'_>,
+        topology: TopologyArgument<'_>,
         #[pyo3(from_py_with = argument)] bit_identical: bool,
         #[pyo3(from_py_with = argument)] schedules: Vec<UserSchedule<'_>>,
     ) -> PyResult<Vec<(u64, String)>> {
-        let found = Compared::new(py, &self.0, collective, topology, schedules)?;
+        let found = Compared::new(py, &self.0, collective.0, topology, schedules)?;
         let ranges = found.choice.selection(!bit_identical).table.ranges();
         Ok(ranges.iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())
     }
@@ -357,11 +299,12 @@ impl PyCostModel {
     fn to_csv(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        collective: Text<'_>,
+        topology: TopologyArgument<'_>,
         #[pyo3(from_py_with = argument)] bit_identical: bool,
     ) -> PyResult<String> {
-        let Compared { topology, choice, .. } = Compared::new(py, &self.0, collective, topology, Vec::new())?;
+        let Compared { topology, choice, .. } =
+            Compared::new(py, &self.0, collective.0, topology, Vec::new())?;
         let table = &choice.selection(!bit_identical).table;
         let ranks = topology.ranks();
         let nodes = topology.hosts_of_ranks().into_iter().max().map_or(0, |last| last + 1);
@@ -394,34 +337,93 @@ impl PyCostModel {
     }
 }
 
-macro_rules! numbers {
-    ($($(#[$doc:meta])* $field:ident: $type:ty,)*) => {
+/// A parameter, and what a caller gives for it; `None` leaves it as it is.
+trait Parameter<Given> {
+    fn set(&mut self, given: Given);
+}
+
+impl<T> Parameter<T> for T {
+    fn set(&mut self, given: T) {
+        *self = given;
+    }
+}
+
+impl<T> Parameter<Option<T>> for T {
+    fn set(&mut self, given: Option<T>) {
+        if let Some(given) = given {
+            *self = given;
+        }
+    }
+}
+
+/// ValueError with this text unless a parameter is as it must be.
+fn check(is_right: bool, text: impl FnOnce() -> String) -> PyResult<()> {
+    is_right.then_some(()).ok_or_else(|| PyValueError::new_err(text()))
+}
+
+fn is_amount(given: &f64) -> bool {
+    given.is_finite() && given.is_sign_positive()
+}
+
+fn seconds(name: &str, given: &Option<f64>) -> PyResult<()> {
+    check(given.iter().all(is_amount), || format!("{name} must be 0 or more seconds"))
+}
+
+fn rate(name: &str, given: &Option<f64>) -> PyResult<()> {
+    check(given.iter().all(|given| is_amount(given) && *given > 0.0), || {
+        format!("{name} must be above 0 bytes per second")
+    })
+}
+
+fn count(name: &str, given: &Option<usize>) -> PyResult<()> {
+    check(*given != Some(0), || format!("{name} must be 1 or more"))
+}
+
+fn flag(_: &str, _: &bool) -> PyResult<()> {
+    Ok(())
+}
+
+/// The parameters in the order of the signature: what each is, what it is checked for, what callers give, and the default.
+macro_rules! parameters {
+    ($($(#[$doc:meta])* $field:ident: $type:ty, $check:ident($given:ty) = $default:tt;)*) => {
         #[pymethods]
         impl PyCostModel {
+            #[new]
+            #[pyo3(signature = (*, $($field=$default),*))]
+            #[allow(clippy::too_many_arguments)]
+            fn new($(#[pyo3(from_py_with = argument)] $field: $given),*) -> PyResult<Self> {
+                let mut model = CostModel::default();
+                $($check(stringify!($field), &$field)?; model.$field.set($field);)*
+                check(model.cores.is_some() || !model.over_links, || {
+                    "over_links goes with cores; give both".to_owned()
+                })?;
+                Ok(PyCostModel(model))
+            }
+
             $($(#[$doc])* #[getter] fn $field(&self) -> $type { self.0.$field })*
         }
     };
 }
 
-numbers! {
+parameters! {
     /// Seconds to start a step.
-    step_latency: f64,
-    /// Seconds for each hop; None: the latencies of the topology's links.
-    hop_latency: Option<f64>,
-    /// Bytes per second of every link of capacity 1; None: the bandwidths of the topology's links.
-    bandwidth: Option<f64>,
+    step_latency: f64, seconds(Option<f64>) = None;
     /// Seconds for each message of a rank in a step but the first.
-    message_latency: f64,
+    message_latency: f64, seconds(Option<f64>) = None;
     /// Seconds for each rank but the first that sends to the same port in a step.
-    incast_latency: f64,
+    incast_latency: f64, seconds(Option<f64>) = None;
+    /// Seconds for each hop; None: the latencies of the topology's links.
+    hop_latency: Option<f64>, seconds(Option<f64>) = None;
+    /// Bytes per second of every link of capacity 1; None: the bandwidths of the topology's links.
+    bandwidth: Option<f64>, rate(Option<f64>) = None;
     /// Seconds to reduce a byte.
-    reduce_cost: f64,
+    reduce_cost: f64, seconds(Option<f64>) = None;
     /// Seconds to encode or decode a byte of the vector, where messages have a wire format.
-    codec_cost: f64,
+    codec_cost: f64, seconds(Option<f64>) = None;
     /// Whether a rank reduces while it receives.
-    overlapped: bool,
+    overlapped: bool, flag(bool) = false;
     /// The number of cores on which ranks that share memory take turns; None: each has its own.
-    cores: Option<usize>,
+    cores: Option<usize>, count(Option<usize>) = None;
     /// Whether the ranks that share cores have hosts of their own, so that bytes pass links.
-    over_links: bool,
+    over_links: bool, flag(bool) = false;
 }

@@ -2,11 +2,19 @@
 
 pub mod algorithm;
 pub mod cost;
+pub mod given;
 pub mod profile;
 pub mod schedule;
 pub mod topology;
 
 use pyo3::prelude::*;
+use ringroad_core::cost::CostModel;
+use ringroad_core::{Schedule, Topology};
+
+use self::cost::PyCostModel;
+use self::schedule::PySchedule;
+use self::topology::PyTopology;
+use crate::arguments::Argument;
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<topology::PyTopology>()?;
@@ -18,4 +26,24 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(algorithm::algorithms, module)?)?;
     module.add_function(wrap_pyfunction!(algorithm::collective_name, module)?)?;
     module.add_function(wrap_pyfunction!(algorithm::collectives, module)?)
+}
+
+macro_rules! values {
+    ($($class:ident: $value:ty, $words:literal,)*) => {$(
+        impl<'a, 'py> Argument<'a, 'py> for &'a $value {
+            fn words() -> String {
+                $words.to_owned()
+            }
+
+            fn read(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+                Ok(&object.cast::<$class>()?.get().0)
+            }
+        }
+    )*};
+}
+
+values! {
+    PyCostModel: CostModel, "a ringroad.CostModel",
+    PySchedule: Schedule, "a ringroad.Schedule",
+    PyTopology: Topology, "a ringroad.Topology",
 }

@@ -7,7 +7,7 @@ use ringroad_core::cost::{write_rules, Rule};
 use ringroad_runtime::choice::profile::Profile;
 
 use super::cost::{PyCostModel, COSTS};
-use crate::arguments::{argument, length, lengths};
+use crate::arguments::{argument, Length, Lengths, Plain, Text};
 use crate::interpreter::errors::raise;
 use crate::results::object;
 
@@ -29,9 +29,9 @@ impl PyProfile {
     /// Raises:
     ///     ConfigError: The file cannot be read, is no profile, or has another version. Measure again.
     #[staticmethod]
-    fn read(#[pyo3(from_py_with = argument)] path: PathBuf) -> PyResult<Self> {
-        let unusable = |reason| ringroad_runtime::Error::Config(format!("{}: {reason}", path.display()));
-        Profile::read(&path).map(PyProfile).map_err(|reason| raise(unusable(reason)))
+    fn read(path: Plain<PathBuf>) -> PyResult<Self> {
+        let unusable = |reason| ringroad_runtime::Error::Config(format!("{}: {reason}", path.0.display()));
+        Profile::read(&path.0).map(PyProfile).map_err(|reason| raise(unusable(reason)))
     }
 
     /// Reads what `to_json` wrote.
@@ -45,8 +45,8 @@ impl PyProfile {
     /// Raises:
     ///     ConfigError: The text is no profile, or has another version.
     #[staticmethod]
-    fn from_json(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<Self> {
-        Profile::from_json(text)
+    fn from_json(text: Text<'_>) -> PyResult<Self> {
+        Profile::from_json(text.0)
             .map(PyProfile)
             .map_err(|reason| raise(ringroad_runtime::Error::Config(reason)))
     }
@@ -81,12 +81,12 @@ impl PyProfile {
     fn explain<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = length)] bytes: u64,
+        collective: Text<'_>,
+        bytes: Length,
         #[pyo3(from_py_with = argument)] bit_identical: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let collective = collective.parse().map_err(raise)?;
-        let found = py.detach(|| self.0.explain(collective, bytes, !bit_identical)).map_err(raise)?;
+        let found = py.detach(|| self.0.explain(collective, bytes.0, !bit_identical)).map_err(raise)?;
         object(py, COSTS, &found)
     }
 
@@ -105,11 +105,11 @@ impl PyProfile {
     fn compare<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = lengths)] sizes: Vec<u64>,
+        collective: Text<'_>,
+        sizes: Lengths,
     ) -> PyResult<Bound<'py, PyAny>> {
         let collective = collective.parse().map_err(raise)?;
-        let found = py.detach(|| self.0.overview(collective, &sizes)).map_err(raise)?;
+        let found = py.detach(|| self.0.overview(collective, &sizes.0)).map_err(raise)?;
         object(py, COSTS, &found)
     }
 
@@ -196,9 +196,6 @@ impl PyProfile {
 /// Stores a profile where communicators look for it. Without a text it only checks that this is possible.
 #[pyfunction]
 #[pyo3(signature = (path, text=None))]
-pub fn keep_profile(
-    #[pyo3(from_py_with = argument)] path: PathBuf,
-    #[pyo3(from_py_with = argument)] text: Option<String>,
-) -> PyResult<()> {
-    Profile::store(&path, text.as_deref()).map_err(raise)
+pub fn keep_profile(path: Plain<PathBuf>, text: Option<Plain<String>>) -> PyResult<()> {
+    Profile::store(&path.0, text.as_ref().map(|text| text.as_str())).map_err(raise)
 }

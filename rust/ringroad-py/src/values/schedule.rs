@@ -13,7 +13,7 @@ use ringroad_core::synthesis::alltoall::held_by_relays;
 use ringroad_core::{algorithms, Action, ChunkSet, Collective, Plan, Schedule};
 
 use super::topology::TopologyArgument;
-use crate::arguments::argument;
+use crate::arguments::{argument, Argument, Count, Plain, Text};
 use crate::interpreter::errors::{raise, schedule_error};
 use crate::interpreter::notebook::{hash, shown};
 
@@ -76,8 +76,8 @@ fn screen(text: &str) -> String {
     lines.join("\n")
 }
 
-pub(crate) fn collective_of(name: &str, root: Option<usize>) -> PyResult<Collective> {
-    Ok(name.parse::<Collective>().map_err(raise)?.with_root(root.unwrap_or(0)))
+pub(crate) fn collective_of(name: &str, root: Option<Count>) -> PyResult<Collective> {
+    Ok(name.parse::<Collective>().map_err(raise)?.with_root(Plain::of(root).unwrap_or(0)))
 }
 
 /// Which rank sends which chunks to which other in which step, for all ranks.
@@ -110,6 +110,16 @@ impl PartialEq for PySchedule {
     }
 }
 
+impl<'py> Argument<'_, 'py> for Bound<'py, PySchedule> {
+    fn words() -> String {
+        "a ringroad.Schedule".to_owned()
+    }
+
+    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(object.cast()?.to_owned())
+    }
+}
+
 #[pymethods]
 impl PySchedule {
     /// Builds the schedule of an algorithm on a network.
@@ -138,13 +148,13 @@ impl PySchedule {
     #[pyo3(signature = (algorithm, topology, collective="allreduce", root=None))]
     fn build(
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] algorithm: &str,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        algorithm: Text<'_>,
+        topology: TopologyArgument<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] root: Option<usize>,
+        root: Option<Count>,
     ) -> PyResult<Self> {
         let collective = collective_of(collective, root)?;
-        let (member, topology) = (algorithms::find(algorithm).map_err(raise)?, topology.resolve()?);
+        let (member, topology) = (algorithms::find(algorithm.0).map_err(raise)?, topology.resolve()?);
         py.detach(|| member.build(&topology, collective)).map(PySchedule).map_err(raise)
     }
 
@@ -159,8 +169,8 @@ impl PySchedule {
     /// Raises:
     ///     ScheduleError: The text is not a schedule. The message says why.
     #[staticmethod]
-    fn from_json(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<Self> {
-        Schedule::from_json(text).map(PySchedule).map_err(schedule_error)
+    fn from_json(text: Text<'_>) -> PyResult<Self> {
+        Schedule::from_json(text.0).map(PySchedule).map_err(schedule_error)
     }
 
     /// Makes a schedule of messages, the opposite of `sends` and `locals`.
@@ -193,18 +203,18 @@ impl PySchedule {
     #[staticmethod]
     #[pyo3(signature = (name, ranks, chunks, sends, locals=None, collective="allreduce", root=None))]
     fn from_sends(
-        #[pyo3(from_py_with = argument)] name: &str,
-        #[pyo3(from_py_with = argument)] ranks: usize,
-        #[pyo3(from_py_with = argument)] chunks: Option<usize>,
-        #[pyo3(from_py_with = argument)] sends: Vec<Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] locals: Option<Vec<Bound<'_, PyAny>>>,
+        name: Text<'_>,
+        ranks: Count,
+        chunks: Option<Count>,
+        sends: Plain<Vec<Bound<'_, PyAny>>>,
+        locals: Option<Plain<Vec<Bound<'_, PyAny>>>>,
         #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] root: Option<usize>,
+        root: Option<Count>,
     ) -> PyResult<Self> {
         let collective = collective_of(collective, root)?;
-        let chunks = chunks.unwrap_or_else(|| collective.blocks(ranks));
+        let chunks = Plain::of(chunks).unwrap_or_else(|| collective.blocks(ranks.0));
         let mut steps: BTreeMap<usize, Step> = BTreeMap::new();
-        for (number, row) in sends.iter().enumerate() {
+        for (number, row) in sends.0.iter().enumerate() {
             let read = |row| -> PyResult<(usize, Send)> {
                 let (step, source, destination, sent, word, port, from, into): SendTuple<String> =
                     fields(row, SENT)?;
@@ -214,7 +224,7 @@ impl PySchedule {
             let (step, send) = read(row).map_err(|error| of_row("sends", number, row, error))?;
             steps.entry(step).or_default().sends.push(send);
         }
-        for (number, row) in locals.unwrap_or_default().iter().enumerate() {
+        for (number, row) in Plain::of(locals).unwrap_or_default().iter().enumerate() {
             let read = |row| -> PyResult<(usize, Local)> {
                 let (step, rank, combined, word, from, into): LocalTuple<String> = fields(row, DONE)?;
                 let (chunks, action) = (within(combined, chunks)?, action(&word)?);
@@ -224,7 +234,9 @@ impl PySchedule {
             steps.entry(step).or_default().locals.push(local);
         }
         let steps = steps.into_values().collect();
-        Schedule::from_steps(name, collective, ranks, chunks, steps).map(PySchedule).map_err(schedule_error)
+        Schedule::from_steps(name.0, collective, ranks.0, chunks, steps)
+            .map(PySchedule)
+            .map_err(schedule_error)
     }
 
     /// Cuts the vector into equal slices and runs a schedule on each, step by step and side by side.
@@ -241,12 +253,9 @@ impl PySchedule {
     /// Raises:
     ///     ScheduleError: There are no parts, or they do not fit together.
     #[staticmethod]
-    fn split(
-        #[pyo3(from_py_with = argument)] name: &str,
-        #[pyo3(from_py_with = argument)] parts: Vec<Bound<'_, PySchedule>>,
-    ) -> PyResult<Self> {
-        let parts: Vec<Schedule> = parts.iter().map(|p| p.get().0.clone()).collect();
-        Schedule::split(name, &parts).map(PySchedule).map_err(schedule_error)
+    fn split(name: Text<'_>, parts: Plain<Vec<Bound<'_, PySchedule>>>) -> PyResult<Self> {
+        let parts: Vec<Schedule> = parts.0.iter().map(|p| p.get().0.clone()).collect();
+        Schedule::split(name.0, &parts).map(PySchedule).map_err(schedule_error)
     }
 
     /// Returns the schedule as JSON.
@@ -273,8 +282,8 @@ impl PySchedule {
     ///     ScheduleError: The text is no program of MSCCL, is too large, or has something that a schedule
     ///         cannot express. The message names the line.
     #[staticmethod]
-    fn from_msccl(py: Python<'_>, #[pyo3(from_py_with = argument)] text: &str) -> PyResult<Self> {
-        py.detach(|| msccl::read(text)).map(PySchedule).map_err(schedule_error)
+    fn from_msccl(py: Python<'_>, text: Text<'_>) -> PyResult<Self> {
+        py.detach(|| msccl::read(text.0)).map(PySchedule).map_err(schedule_error)
     }
 
     #[classattr]
@@ -282,8 +291,8 @@ impl PySchedule {
 
     /// Reads the contents of a file, in any format that ringroad reads.
     #[staticmethod]
-    fn _read(py: Python<'_>, #[pyo3(from_py_with = argument)] content: &[u8]) -> PyResult<Self> {
-        py.detach(|| interchange::read(content)).map(PySchedule).map_err(schedule_error)
+    fn _read(py: Python<'_>, content: Plain<&[u8]>) -> PyResult<Self> {
+        py.detach(|| interchange::read(content.0)).map(PySchedule).map_err(schedule_error)
     }
 
     /// Returns the schedule as XML for MSCCL. `from_msccl` reads it back equal, but for the numbers of slots.
@@ -342,8 +351,8 @@ impl PySchedule {
     ///     >>> scatter = ringroad.Schedule.build("ring", 4, "reduce_scatter")
     ///     >>> scatter.compose(scatter.reverse()).collective
     ///     'allreduce'
-    fn compose(&self, #[pyo3(from_py_with = argument)] after: &PySchedule) -> PyResult<Self> {
-        self.0.compose(&after.0).map(PySchedule).map_err(schedule_error)
+    fn compose(&self, after: Plain<&Schedule>) -> PyResult<Self> {
+        self.0.compose(&after).map(PySchedule).map_err(schedule_error)
     }
 
     /// Returns what a symmetric schedule does with one slice of the vector, as a schedule of a whole
@@ -354,19 +363,19 @@ impl PySchedule {
     ///
     /// Raises:
     ///     ScheduleError: The schedule has no such slice, or is written out.
-    fn on_slice(&self, #[pyo3(from_py_with = argument)] index: usize) -> PyResult<Self> {
-        self.0.on_slice(index).map(PySchedule).map_err(schedule_error)
+    fn on_slice(&self, index: Count) -> PyResult<Self> {
+        self.0.on_slice(index.0).map(PySchedule).map_err(schedule_error)
     }
 
     /// The all-to-all on a grid of ranks of these lengths that goes along one dimension after the other.
     #[staticmethod]
-    fn _along_dimensions(#[pyo3(from_py_with = argument)] sizes: Vec<usize>) -> PyResult<Self> {
-        let ranks = sizes.iter().try_fold(1usize, |ranks, size| ranks.checked_mul(*size));
+    fn _along_dimensions(sizes: Plain<Vec<usize>>) -> PyResult<Self> {
+        let ranks = sizes.0.iter().try_fold(1usize, |ranks, size| ranks.checked_mul(*size));
         if ranks.is_none_or(|ranks| !(1..=MOST_RANKS).contains(&ranks)) {
-            let text = format!("a grid of lengths {sizes:?} has not 1 to {MOST_RANKS} ranks");
+            let text = format!("a grid of lengths {:?} has not 1 to {MOST_RANKS} ranks", sizes.0);
             return Err(PyValueError::new_err(text));
         }
-        Ok(PySchedule(algorithms::along_dimensions(&sizes)))
+        Ok(PySchedule(algorithms::along_dimensions(&sizes.0)))
     }
 
     /// The schedule's name, mostly that of its algorithm.
@@ -487,11 +496,11 @@ impl PySchedule {
     fn lower(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] rank: usize,
-        #[pyo3(from_py_with = argument)] count: usize,
+        rank: Count,
+        count: Count,
         #[pyo3(from_py_with = argument)] itemsize: usize,
     ) -> PyResult<(usize, usize)> {
-        let plan = py.detach(|| Plan::lower(&self.0, rank, count, itemsize, &LowerOptions::default()));
+        let plan = py.detach(|| Plan::lower(&self.0, rank.0, count.0, itemsize, &LowerOptions::default()));
         let plan = plan.map_err(schedule_error)?;
         Ok((plan.operations().len(), plan.scratch()))
     }

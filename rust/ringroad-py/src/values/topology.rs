@@ -8,7 +8,7 @@ use ringroad_core::topology::{kinds, names_a_file, operators, Link, Routes, Rout
 use ringroad_core::Topology;
 use ringroad_runtime::Error;
 
-use crate::arguments::{argument, Argument};
+use crate::arguments::{argument, read_as_argument, Argument, Count, Number, Plain, Text};
 use crate::interpreter::errors::raise;
 use crate::interpreter::notebook::{hash, shown};
 use crate::interpreter::watch::beside;
@@ -69,14 +69,14 @@ impl PyTopology {
     #[new]
     #[pyo3(signature = (spec, *, bandwidth=None, latency=None, processing=None, routing=None))]
     fn new(
-        #[pyo3(from_py_with = argument)] spec: TopologyArgument<'_>,
-        #[pyo3(from_py_with = argument)] bandwidth: Option<f64>,
-        #[pyo3(from_py_with = argument)] latency: Option<f64>,
-        #[pyo3(from_py_with = argument)] processing: Option<f64>,
-        #[pyo3(from_py_with = argument)] routing: Option<&str>,
+        spec: TopologyArgument<'_>,
+        bandwidth: Option<Number>,
+        latency: Option<Number>,
+        processing: Option<Number>,
+        routing: Option<Text<'_>>,
     ) -> PyResult<Self> {
         let links = PyTopology(spec.resolve()?).with_links(bandwidth, latency, processing, None)?;
-        links.with_routing_named(routing)
+        links.with_routing_named(Plain::of(routing))
     }
 
     /// Makes a topology of a networkx graph.
@@ -104,8 +104,8 @@ impl PyTopology {
     #[pyo3(signature = (graph, *, name=None, dimensions=None))]
     fn from_graph(
         graph: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] name: Option<&str>,
-        #[pyo3(from_py_with = argument)] dimensions: Option<Vec<usize>>,
+        name: Option<Text<'_>>,
+        dimensions: Option<Plain<Vec<usize>>>,
     ) -> PyResult<Self> {
         let arguments = PyDict::new(graph.py());
         arguments.set_item("name", name)?;
@@ -131,18 +131,18 @@ impl PyTopology {
     ///     ValueError: The name ends in something else.
     ///     OSError: The file cannot be written.
     ///     ImportError: .graphml needs networkx, which is not installed.
-    fn save(slf: &Bound<'_, Self>, #[pyo3(from_py_with = argument)] path: PathBuf) -> PyResult<()> {
-        slf.py().import(GRAPHS)?.call_method1("save", (slf, path)).map(|_| ())
+    fn save(slf: &Bound<'_, Self>, path: Plain<PathBuf>) -> PyResult<()> {
+        slf.py().import(GRAPHS)?.call_method1("save", (slf, path.0)).map(|_| ())
     }
 
     /// Makes a topology of links, each with source, target, bandwidth, capacity, latency and extra latency.
     #[staticmethod]
     fn _from_links(
-        #[pyo3(from_py_with = argument)] name: &str,
-        #[pyo3(from_py_with = argument)] ranks: usize,
-        #[pyo3(from_py_with = argument)] nodes: usize,
-        #[pyo3(from_py_with = argument)] links: Vec<Properties>,
-        #[pyo3(from_py_with = argument)] dimensions: Vec<usize>,
+        name: Text<'_>,
+        ranks: Count,
+        nodes: Count,
+        links: Plain<Vec<Properties>>,
+        dimensions: Plain<Vec<usize>>,
     ) -> PyResult<Self> {
         let link = |(source, target, bandwidth, capacity, latency, extra_latency)| Link {
             source,
@@ -152,9 +152,9 @@ impl PyTopology {
             latency,
             extra_latency,
         };
-        let links = links.into_iter().map(link).collect();
-        let graph = Topology::from_links(name, ranks, nodes, links);
-        graph.and_then(|graph| graph.with_dimensions(&dimensions)).map(PyTopology).map_err(raise)
+        let links = links.0.into_iter().map(link).collect();
+        let graph = Topology::from_links(name.0, ranks.0, nodes.0, links);
+        graph.and_then(|graph| graph.with_dimensions(&dimensions.0)).map(PyTopology).map_err(raise)
     }
 
     /// Returns the links with source, target, bandwidth, capacity, latency and extra latency.
@@ -164,9 +164,9 @@ impl PyTopology {
     }
 
     /// Returns the same network with this bandwidth for the fastest link, and for the others in proportion.
-    fn _with_fastest_link(&self, #[pyo3(from_py_with = argument)] bandwidth: f64) -> PyResult<Self> {
+    fn _with_fastest_link(&self, bandwidth: Number) -> PyResult<Self> {
         let fastest = self.0.links().iter().map(|link| link.bandwidth).fold(0.0, f64::max);
-        let made = self.0.clone().map_links(|_, link| link.bandwidth *= bandwidth / fastest);
+        let made = self.0.clone().map_links(|_, link| link.bandwidth *= bandwidth.0 / fastest);
         made.map(PyTopology).map_err(raise)
     }
 
@@ -181,8 +181,8 @@ impl PyTopology {
     /// Raises:
     ///     TopologyError: The text is not a topology. The message says why.
     #[staticmethod]
-    fn from_json(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<Self> {
-        serde_json::from_str(text).map(PyTopology).map_err(|e| raise(Error::Topology(e.to_string())))
+    fn from_json(text: Text<'_>) -> PyResult<Self> {
+        serde_json::from_str(text.0).map(PyTopology).map_err(|e| raise(Error::Topology(e.to_string())))
     }
 
     /// Returns the topology as JSON, with its links and routes if the spec does not say them.
@@ -213,16 +213,17 @@ impl PyTopology {
     #[pyo3(signature = (*, bandwidth=None, latency=None, processing=None, memory=None))]
     fn with_links(
         &self,
-        #[pyo3(from_py_with = argument)] bandwidth: Option<f64>,
-        #[pyo3(from_py_with = argument)] latency: Option<f64>,
-        #[pyo3(from_py_with = argument)] processing: Option<f64>,
-        #[pyo3(from_py_with = argument)] memory: Option<f64>,
+        bandwidth: Option<Number>,
+        latency: Option<Number>,
+        processing: Option<Number>,
+        memory: Option<Number>,
     ) -> PyResult<Self> {
-        let mut topology = self.0.clone().with_links(bandwidth, latency).map_err(raise)?;
-        if let Some(seconds) = processing {
+        let mut topology =
+            self.0.clone().with_links(Plain::of(bandwidth), Plain::of(latency)).map_err(raise)?;
+        if let Some(Plain(seconds)) = processing {
             topology = topology.with_processing(seconds).map_err(raise)?;
         }
-        if let (Some(memory), Some(link)) = (memory, topology.links().first()) {
+        if let (Some(Plain(memory)), Some(link)) = (memory, topology.links().first()) {
             let capacity = memory / link.bandwidth;
             topology = topology.with_hosts(Some(capacity), None).map_err(raise)?;
         }
@@ -239,8 +240,8 @@ impl PyTopology {
     ///
     /// Raises:
     ///     TopologyError: The routing is unknown, or the network has no dimensions for "dimension-ordered".
-    fn with_routing(&self, #[pyo3(from_py_with = argument)] routing: &str) -> PyResult<Self> {
-        self.clone().with_routing_named(Some(routing))
+    fn with_routing(&self, routing: Text<'_>) -> PyResult<Self> {
+        self.clone().with_routing_named(Some(routing.0))
     }
 
     /// Returns the line digraph: a rank for each link, with a link to each link that starts where this one
@@ -278,8 +279,8 @@ impl PyTopology {
     ///
     /// Raises:
     ///     TopologyError: The network has switches, or the result would be too large.
-    fn degree_expansion(&self, #[pyo3(from_py_with = argument)] n: usize) -> PyResult<Self> {
-        self.0.degree_expansion(n).map(PyTopology).map_err(raise)
+    fn degree_expansion(&self, n: Count) -> PyResult<Self> {
+        self.0.degree_expansion(n.0).map(PyTopology).map_err(raise)
     }
 
     /// Returns the Cartesian product of `n` times this network. `product` says more.
@@ -289,8 +290,8 @@ impl PyTopology {
     ///
     /// Raises:
     ///     TopologyError: The network has switches, or the result would be too large.
-    fn power(&self, #[pyo3(from_py_with = argument)] n: usize) -> PyResult<Self> {
-        self.0.power(n).map(PyTopology).map_err(raise)
+    fn power(&self, n: Count) -> PyResult<Self> {
+        self.0.power(n.0).map(PyTopology).map_err(raise)
     }
 
     /// Returns the Cartesian product of this network and others.
@@ -341,8 +342,8 @@ impl PyTopology {
     ///     >>> torus = ringroad.Topology("torus:4x4")
     ///     >>> torus.induced([1, 5, 9, 13]).spec, torus.induced([5, 6, 9, 10]).spec
     ///     ('ring:4', 'mesh:2x2')
-    fn induced(&self, #[pyo3(from_py_with = argument)] ranks: Vec<usize>) -> PyResult<Self> {
-        self.0.induced(&ranks).map(PyTopology).map_err(raise)
+    fn induced(&self, ranks: Plain<Vec<usize>>) -> PyResult<Self> {
+        self.0.induced(&ranks.0).map(PyTopology).map_err(raise)
     }
 
     /// Returns the same network with its ranks in another order.
@@ -359,8 +360,8 @@ impl PyTopology {
     ///     >>> placed = ringroad.Topology("torus:2x2").placed([2, 0, 1, 3])
     ///     >>> placed.spec, placed.coordinates(0), placed.base.coordinates(2)
     ///     ('torus:2x2@2,0,1,3', (1, 0), (1, 0))
-    fn placed(&self, #[pyo3(from_py_with = argument)] positions: Vec<usize>) -> PyResult<Self> {
-        self.0.clone().placed(&positions).map(PyTopology).map_err(raise)
+    fn placed(&self, positions: Plain<Vec<usize>>) -> PyResult<Self> {
+        self.0.clone().placed(&positions.0).map(PyTopology).map_err(raise)
     }
 
     /// The position of each rank on `base`; None if ranks are in the network's own order.
@@ -391,10 +392,11 @@ impl PyTopology {
     #[pyo3(signature = (pairs, *, directed=false))]
     fn without_links(
         &self,
-        #[pyo3(from_py_with = argument)] pairs: Vec<(usize, usize)>,
+        pairs: Plain<Vec<(usize, usize)>>,
         #[pyo3(from_py_with = argument)] directed: bool,
     ) -> PyResult<Self> {
-        let left = if directed { self.0.without_directions(&pairs) } else { self.0.without_links(&pairs) };
+        let left =
+            if directed { self.0.without_directions(&pairs.0) } else { self.0.without_links(&pairs.0) };
         left.map(PyTopology).map_err(raise)
     }
 
@@ -409,8 +411,8 @@ impl PyTopology {
     ///
     /// Raises:
     ///     TopologyError: `capacity` is not above 0.
-    fn behind_nics(&self, #[pyo3(from_py_with = argument)] capacity: f64) -> PyResult<Self> {
-        self.0.behind_nics(capacity).map(PyTopology).map_err(raise)
+    fn behind_nics(&self, capacity: Number) -> PyResult<Self> {
+        self.0.behind_nics(capacity.0).map(PyTopology).map_err(raise)
     }
 
     /// Returns what `ringroad topology` lists: families, operators and routings, each with what it is.
@@ -530,12 +532,8 @@ impl PyTopology {
     /// Example:
     ///     >>> ringroad.Topology("torus:4x4").coordinates(6)
     ///     (1, 2)
-    fn coordinates<'py>(
-        &self,
-        py: Python<'py>,
-        #[pyo3(from_py_with = argument)] rank: usize,
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.0.coordinates(rank))
+    fn coordinates<'py>(&self, py: Python<'py>, rank: Count) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.coordinates(rank.0))
     }
 
     /// Returns the route of a message from one rank to another.
@@ -555,12 +553,8 @@ impl PyTopology {
     ///     >>> hops, latency, shares = ringroad.Topology("ring:4").route(0, 2)
     ///     >>> hops, [share for _, share in shares]
     ///     (2, [0.5, 0.5, 0.5, 0.5])
-    fn route(
-        &self,
-        #[pyo3(from_py_with = argument)] source: usize,
-        #[pyo3(from_py_with = argument)] destination: usize,
-    ) -> PyResult<RouteTuple> {
-        let route = Routes::new(&self.0).route(source, destination);
+    fn route(&self, source: Count, destination: Count) -> PyResult<RouteTuple> {
+        let route = Routes::new(&self.0).route(source.0, destination.0);
         let route = route.map_err(|e| raise(Error::Topology(e.to_string())))?;
         Ok((route.hops, route.latency, route.shares.clone()))
     }
@@ -582,18 +576,14 @@ impl PyTopology {
     ///     >>> torus = ringroad.Topology("torus:4x4")
     ///     >>> torus.port_towards(0, 1), torus.port_towards(0, 12), torus.port_towards(0, 2)
     ///     (2, 1, 2)
-    fn port_towards(
-        &self,
-        #[pyo3(from_py_with = argument)] source: isize,
-        #[pyo3(from_py_with = argument)] destination: isize,
-    ) -> PyResult<usize> {
+    fn port_towards(&self, source: Plain<isize>, destination: Plain<isize>) -> PyResult<usize> {
         let ranks = self.0.ranks();
         let rank = |number: isize| {
             usize::try_from(number).ok().filter(|rank| *rank < ranks).ok_or_else(|| {
                 raise(Error::Topology(format!("there is no rank {number}, only 0 to {}", ranks - 1)))
             })
         };
-        Ok(self.0.port_towards(rank(source)?, rank(destination)?))
+        Ok(self.0.port_towards(rank(source.0)?, rank(destination.0)?))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
@@ -637,14 +627,16 @@ pub enum TopologyArgument<'py> {
     Path(PathBuf),
 }
 
+read_as_argument!(TopologyArgument<'py>);
+
 impl<'py> Argument<'_, 'py> for TopologyArgument<'py> {
     fn words() -> String {
         "a ringroad.Topology, a name such as \"torus:4x4\", the path of a file, or the number of ranks of a ring".to_owned()
     }
 
-    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(topology) = object.cast() {
-            Ok(TopologyArgument::Object(topology.clone()))
+            Ok(TopologyArgument::Object(topology.to_owned()))
         } else if let Ok(text) = object.extract() {
             Ok(TopologyArgument::Text(text))
         } else if let Ok(path) = object.extract() {
