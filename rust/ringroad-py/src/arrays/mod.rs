@@ -10,10 +10,3 @@ pub mod operation;
 pub mod rounding;
 #[allow(unsafe_code)]
 pub mod tensor;
-
-use pyo3::prelude::*;
-
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(digest::digest, module)?)?;
-    module.add_function(wrap_pyfunction!(rounding::round_raw, module)?)
-}

@@ -87,7 +87,9 @@ impl<'py> OpArgument<'py> {
 
 impl OpArgument<'_> {
     /// How elements of this type are reduced: the name of a type, or for reductions of one's own what NumPy makes a dtype of.
-    pub fn kind(self, dtype: &Bound<'_, PyAny>) -> PyResult<(ReduceOp, DType)> {
+    /// `None`: float32.
+    pub fn kind(self, py: Python<'_>, dtype: Option<Bound<'_, PyAny>>) -> PyResult<(ReduceOp, DType)> {
+        let dtype = &dtype.unwrap_or_else(|| PyString::new(py, DType::F32.name()).into_any());
         let plain = match &self.0 {
             None => Some(ReduceOp::Sum),
             Some(object) => object
@@ -101,7 +103,7 @@ impl OpArgument<'_> {
         if let (Some(op), Ok(name)) = (plain, dtype.extract::<&str>()) {
             return Ok((op, name.parse().map_err(raise)?));
         }
-        let descr = PyArrayDescr::new(dtype.py(), dtype)?;
+        let descr = PyArrayDescr::new(py, dtype)?;
         let op = match plain {
             Some(op) => op,
             None => self.reduction(None)?.for_dtype(|| descr.clone())?.0,

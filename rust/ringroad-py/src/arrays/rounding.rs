@@ -1,6 +1,6 @@
 //! What elements become in a message with a wire format, for adapters that keep the difference.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use ringroad_core::Wire;
 use ringroad_runtime::calls::call::MemorySpan;
@@ -9,7 +9,7 @@ use ringroad_runtime::DType;
 
 use super::array::check_address;
 use crate::arguments::{Count, Text};
-use crate::interpreter::errors::raise;
+use crate::interpreter::errors::{raise, value_error};
 
 /// Rounds elements in memory, as a message in this format that begins there does.
 ///
@@ -31,7 +31,7 @@ pub fn round_raw(
     elements: Count,
     dtype: Text<'_>,
 ) -> PyResult<()> {
-    let wire = wire.parse::<Wire>().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let wire = wire.parse::<Wire>().map_err(value_error)?;
     let dtype: DType = dtype.parse().map_err(raise)?;
     if !kernels::wire::supports(dtype) {
         return Err(PyTypeError::new_err(format!("{dtype} is always sent exactly")));

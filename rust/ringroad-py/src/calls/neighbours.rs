@@ -48,8 +48,9 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] reorder: bool,
         timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let function = slf.py().import("ringroad._grids.cart")?.getattr("cart")?;
-        function.call1((slf, shape, periodic, reorder, timeout))
+        slf.py()
+            .import("ringroad._grids.cart")?
+            .call_method1("cart", (slf, shape, periodic, reorder, timeout))
     }
 
     /// Joins the ranks by a graph, along whose edges neighbours exchange blocks.
@@ -86,8 +87,9 @@ impl PyCommunicator {
         sources: Option<&Bound<'py, PyAny>>,
         timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let function = slf.py().import("ringroad._grids.neighbours")?.getattr("graph")?;
-        function.call1((slf, neighbours, sources, timeout))
+        slf.py()
+            .import("ringroad._grids.neighbours")?
+            .call_method1("graph", (slf, neighbours, sources, timeout))
     }
 
     /// Makes an array of zeros in memory that all ranks of this host map: what one writes, the others read.
@@ -130,8 +132,8 @@ impl PyCommunicator {
         timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, double) = (slf.py(), PyString::new(slf.py(), "float64").into_any());
-        let function = py.import("ringroad._grids.shared")?.getattr("shared")?;
-        function.call1((slf, shape, dtype.unwrap_or(&double), timeout))
+        py.import("ringroad._grids.shared")?
+            .call_method1("shared", (slf, shape, dtype.unwrap_or(&double), timeout))
     }
 
     /// The `Cost` of a schedule here, for blocks of these lengths and vectors of `bytes` bytes in the mean.

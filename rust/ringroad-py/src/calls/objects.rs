@@ -27,6 +27,9 @@ fn sending(object: &Bound<'_, PyAny>, PeerArgument(peer): PeerArgument, tag: u32
 
 /// Seconds, or the communicator's own timeout.
 
+/// The Python module that makes such calls of calls on arrays.
+const OBJECTS: &str = "ringroad._objects";
+
 #[pymethods]
 impl PyCommunicator {
     /// Sends a Python object from one rank to all ranks.
@@ -55,7 +58,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] root: usize,
         timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        on_objects(slf, "broadcast_object")?.call1((slf, obj, root, timeout))
+        slf.py().import(OBJECTS)?.call_method1("broadcast_object", (slf, obj, root, timeout))
     }
 
     /// Collects one Python object of each rank. Every rank gets all of them.
@@ -82,7 +85,7 @@ impl PyCommunicator {
         obj: Bound<'py, PyAny>,
         timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        on_objects(slf, "allgather_object")?.call1((slf, obj, timeout))
+        slf.py().import(OBJECTS)?.call_method1("allgather_object", (slf, obj, timeout))
     }
 
     /// Collects one Python object of each rank at one rank.
@@ -111,7 +114,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] root: usize,
         timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        on_objects(slf, "gather_object")?.call1((slf, obj, root, timeout))
+        slf.py().import(OBJECTS)?.call_method1("gather_object", (slf, obj, root, timeout))
     }
 
     /// Sends each rank one Python object of a list that one rank has.
@@ -140,7 +143,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] root: usize,
         timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        on_objects(slf, "scatter_object")?.call1((slf, objects, root, timeout))
+        slf.py().import(OBJECTS)?.call_method1("scatter_object", (slf, objects, root, timeout))
     }
 
     /// Sends a Python object from every rank to every rank.
@@ -167,7 +170,7 @@ impl PyCommunicator {
         objects: Bound<'py, PyAny>,
         timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        on_objects(slf, "alltoall_object")?.call1((slf, objects, timeout))
+        slf.py().import(OBJECTS)?.call_method1("alltoall_object", (slf, objects, timeout))
     }
 
     /// Sends a Python object to one rank, which receives it with `recv_object`.
@@ -315,8 +318,9 @@ impl PyCommunicator {
         timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let op = op.into_object(slf.py());
-        let function = slf.py().import("ringroad._coalesced")?.getattr("allreduce_coalesced")?;
-        function.call1((slf, arrays, out, op, factor, algorithm, timeout))
+        slf.py()
+            .import("ringroad._coalesced")?
+            .call_method1("allreduce_coalesced", (slf, arrays, out, op, factor, algorithm, timeout))
     }
 
     /// Copies several arrays of one rank to all ranks in one call, in place.
@@ -350,8 +354,9 @@ impl PyCommunicator {
         algorithm: Option<&Bound<'py, PyAny>>,
         timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let function = slf.py().import("ringroad._coalesced")?.getattr("broadcast_coalesced")?;
-        function.call1((slf, arrays, root, algorithm, timeout))
+        slf.py()
+            .import("ringroad._coalesced")?
+            .call_method1("broadcast_coalesced", (slf, arrays, root, algorithm, timeout))
     }
 
     /// Checks that all ranks hold the same bits, and says which ranks differ and in which arrays.
@@ -389,11 +394,6 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] repair: bool,
         timeout: Option<Number>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let function = slf.py().import("ringroad._replicas")?.getattr("check_replicas")?;
-        function.call1((slf, arrays, repair, timeout))
+        slf.py().import("ringroad._replicas")?.call_method1("check_replicas", (slf, arrays, repair, timeout))
     }
-}
-
-fn on_objects<'py>(slf: &Bound<'py, PyCommunicator>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    slf.py().import("ringroad._objects")?.getattr(name)
 }

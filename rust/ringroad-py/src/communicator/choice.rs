@@ -1,10 +1,8 @@
 //! The choice of algorithms: which one a call runs, why, and profiles of measured times.
 
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::Measurement;
-use ringroad_runtime::DType;
 
 use super::PyCommunicator;
 use crate::arguments::{argument, Length, Plain, Text};
@@ -46,8 +44,7 @@ impl PyCommunicator {
         op: OpArgument<'_>,
     ) -> PyResult<String> {
         let collective = collective.parse().map_err(raise)?;
-        let (op, dtype) =
-            op.kind(&dtype.unwrap_or_else(|| PyString::new(py, DType::F32.name()).into_any()))?;
+        let (op, dtype) = op.kind(py, dtype)?;
         py.detach(|| self.0.algorithm_for(collective, bytes.0, op, dtype)).map_err(raise)
     }
 
@@ -84,8 +81,7 @@ impl PyCommunicator {
         op: OpArgument<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let collective = collective.parse().map_err(raise)?;
-        let (op, dtype) =
-            op.kind(&dtype.unwrap_or_else(|| PyString::new(py, DType::F32.name()).into_any()))?;
+        let (op, dtype) = op.kind(py, dtype)?;
         let found = py.detach(|| self.0.explain(collective, bytes.0, op, dtype)).map_err(raise)?;
         object(py, COSTS, &found)
     }

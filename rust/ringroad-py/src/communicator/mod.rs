@@ -81,12 +81,6 @@ use crate::values::topology::{PyTopology, TopologyArgument};
 #[pyclass(name = "Communicator", module = "ringroad", frozen, weakref)]
 pub struct PyCommunicator(pub Detached<Communicator>);
 
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<PyCommunicator>()?;
-    module.add_function(wrap_pyfunction!(regroup::handle, module)?)?;
-    module.add_function(wrap_pyfunction!(regroup::regroup, module)?)
-}
-
 pub fn options(
     timeout: Option<Number>,
     topology: Option<TopologyArgument<'_>>,

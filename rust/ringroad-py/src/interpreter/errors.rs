@@ -153,6 +153,11 @@ pub fn raise(error: impl Into<Error>) -> PyErr {
     }
 }
 
+/// Makes a ValueError from any error.
+pub fn value_error(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
 /// Makes a ScheduleError from any error of the core about schedules.
 pub fn schedule_error(error: impl std::fmt::Display) -> PyErr {
     SCHEDULE.with(error.to_string())

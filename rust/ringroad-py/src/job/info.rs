@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use ringroad_core::units;
 use ringroad_runtime::config::{
@@ -16,7 +16,7 @@ use ringroad_runtime::transport::ucx;
 use ringroad_runtime::{DType, ReduceOp};
 
 use crate::arguments::{Count, Plain, Text};
-use crate::interpreter::errors::raise;
+use crate::interpreter::errors::{raise, value_error};
 
 /// One RINGROAD_* variable: its value and its meaning.
 #[pyclass(name = "Setting", module = "ringroad", frozen)]
@@ -187,7 +187,7 @@ pub fn reductions() -> BTreeMap<&'static str, Vec<&'static str>> {
 #[pyfunction]
 pub fn machine(py: Python<'_>) -> PyResult<String> {
     let found = py.detach(MachineReport::detect);
-    serde_json::to_string(&found).map_err(|error| PyValueError::new_err(error.to_string()))
+    serde_json::to_string(&found).map_err(value_error)
 }
 
 /// Reads a file that a user names: a regular file of at most `most` bytes (256 MiB unless stated), to which a path need
@@ -210,19 +210,19 @@ pub fn read_file(py: Python<'_>, path: Plain<PathBuf>, most: Option<Count>) -> P
 /// alone are, and KB, MB, GB and TB powers of 1000.
 #[pyfunction]
 pub fn read_bytes(text: Text<'_>) -> PyResult<u64> {
-    units::bytes(text.0).map_err(|error| PyValueError::new_err(error.to_string()))
+    units::bytes(text.0).map_err(value_error)
 }
 
 /// Reads bytes per second: bits or bytes, `100Gbit/s`, `100Gbit` or `12.5GB/s`, or a number; G is 10^9.
 #[pyfunction]
 pub fn read_bandwidth(text: Text<'_>) -> PyResult<f64> {
-    units::bandwidth(text.0).map_err(|error| PyValueError::new_err(error.to_string()))
+    units::bandwidth(text.0).map_err(value_error)
 }
 
 /// Reads seconds: `10us`, `500ns`, `1.5ms` or `2s`, or a number.
 #[pyfunction]
 pub fn read_seconds(text: Text<'_>) -> PyResult<f64> {
-    units::seconds(text.0).map_err(|error| PyValueError::new_err(error.to_string()))
+    units::seconds(text.0).map_err(value_error)
 }
 
 /// The UCX that pip has installed, if it has.

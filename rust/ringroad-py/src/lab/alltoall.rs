@@ -10,7 +10,7 @@ use ringroad_lab::alltoall::{paths, FlowReport};
 
 use super::synthesis::SYNTHESIS;
 use crate::arguments::{Count, Number, Plain};
-use crate::interpreter::errors::schedule_error;
+use crate::interpreter::errors::{schedule_error, value_error};
 use crate::interpreter::watch::watched;
 use crate::results::object;
 use crate::values::schedule::PySchedule;
@@ -43,8 +43,7 @@ pub fn alltoall_flow(
     let network = Digraph::with_switches(&topology);
     let demands = match Plain::of(demands) {
         None => Demands::Uniform,
-        Some(demands) => Demands::matrix(network.ranks(), demands)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?,
+        Some(demands) => Demands::matrix(network.ranks(), demands).map_err(value_error)?,
     };
     let flow = watched(py, gap.0, Plain::of(budget), progress, |go_on| {
         concurrent_flow(&network, &demands, gap.0, go_on)

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use ringroad_lab::finder::Wanted;
 
 use crate::arguments::{Count, Length, Number, Plain, Text};
-use crate::interpreter::errors::raise;
+use crate::interpreter::errors::{raise, value_error};
 use crate::results::object;
 
 /// Searches for networks. `ringroad.lab.find` calls it, and says what the arguments mean.
@@ -30,7 +30,7 @@ pub fn find_networks<'py>(
         bandwidth: bandwidth.0,
     };
     let found = py.detach(|| wanted.search());
-    let found = found.map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))?;
+    let found = found.map_err(value_error)?;
     object(py, "ringroad.lab._finding", &found)
 }
 

@@ -11,7 +11,7 @@ use ringroad_core::{Schedule, Topology};
 use ringroad_runtime::Error;
 
 use crate::arguments::{argument, Count, Length, Plain};
-use crate::interpreter::errors::raise;
+use crate::interpreter::errors::{raise, value_error};
 use crate::interpreter::watch::listening;
 use crate::results::object;
 
@@ -56,7 +56,7 @@ impl PyOutcome {
 
     /// Returns the timeline as JSON.
     fn trace_json(&self) -> PyResult<String> {
-        serde_json::to_string(&self.0.trace).map_err(|e| PyValueError::new_err(e.to_string()))
+        serde_json::to_string(&self.0.trace).map_err(value_error)
     }
 
     /// Returns the timeline as JSON for chrome://tracing and ui.perfetto.dev.

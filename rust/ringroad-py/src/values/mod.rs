@@ -16,18 +16,6 @@ use self::schedule::PySchedule;
 use self::topology::PyTopology;
 use crate::arguments::Argument;
 
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<topology::PyTopology>()?;
-    module.add_class::<schedule::PySchedule>()?;
-    module.add_class::<algorithm::PyAlgorithm>()?;
-    module.add_class::<cost::PyCostModel>()?;
-    module.add_class::<profile::PyProfile>()?;
-    module.add_function(wrap_pyfunction!(profile::keep_profile, module)?)?;
-    module.add_function(wrap_pyfunction!(algorithm::algorithms, module)?)?;
-    module.add_function(wrap_pyfunction!(algorithm::collective_name, module)?)?;
-    module.add_function(wrap_pyfunction!(algorithm::collectives, module)?)
-}
-
 macro_rules! values {
     ($($class:ident: $value:ty, $words:literal,)*) => {$(
         impl<'a, 'py> Argument<'a, 'py> for &'a $value {
