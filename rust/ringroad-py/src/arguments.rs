@@ -68,9 +68,12 @@ impl<'a, 'py, T: Argument<'a, 'py>> FromPyObject<'a, 'py> for Plain<T> {
     }
 }
 
-/// Lets functions have arguments of a type that is no [`Plain`] one.
-macro_rules! read_as_argument {
-    ($($kind:ty),*) => {$(
+/// Makes a type one of arguments, by the words for it in errors and how it is read. Of `own` types, functions have arguments
+/// without a [`Plain`].
+macro_rules! argument_type {
+    (own $kind:ty, $words:expr, $read:expr) => {
+        argument_type! {$kind, $words, $read}
+
         impl<'a, 'py> pyo3::FromPyObject<'a, 'py> for $kind {
             type Error = pyo3::PyErr;
 
@@ -78,9 +81,21 @@ macro_rules! read_as_argument {
                 $crate::arguments::converted(object)
             }
         }
-    )*};
+    };
+    ($kind:ty, $words:expr, $read:expr) => {
+        impl<'a, 'py> $crate::arguments::Argument<'a, 'py> for $kind {
+            fn words() -> String {
+                $words.to_owned()
+            }
+
+            fn read(object: pyo3::Borrowed<'a, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> {
+                let read: fn(pyo3::Borrowed<'a, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> = $read;
+                read(object)
+            }
+        }
+    };
 }
-pub(crate) use read_as_argument;
+pub(crate) use argument_type;
 
 /// The error for an object that could not be read as what these words say.
 pub fn refused(object: &Bound<'_, PyAny>, words: &str, error: PyErr) -> PyErr {
@@ -113,17 +128,9 @@ fn no_number() -> PyErr {
 }
 
 macro_rules! arguments {
-    ($($kind:ty: $words:expr,)*) => {$(
-        impl<'a, 'py> Argument<'a, 'py> for $kind {
-            fn words() -> String {
-                $words.to_string()
-            }
-
-            fn read(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-                object.extract().map_err(Into::into)
-            }
-        }
-    )*};
+    ($($kind:ty: $words:expr,)*) => {
+        $(argument_type! {$kind, $words, |object| object.extract().map_err(Into::into)})*
+    };
 }
 
 arguments! {
@@ -172,46 +179,26 @@ pub fn number_of(peer: Rank) -> i64 {
     i64::try_from(peer).ok().filter(|_| peer != ringroad_runtime::PROC_NULL).unwrap_or(PROC_NULL)
 }
 
-read_as_argument!(PeerArgument, SourceArgument, AnyTag);
-
-impl<'py> Argument<'_, 'py> for PeerArgument {
-    fn words() -> String {
-        "a rank, which is a whole number from 0 on, or ringroad.PROC_NULL".to_owned()
+argument_type! {own PeerArgument, "a rank, which is a whole number from 0 on, or ringroad.PROC_NULL", |object| {
+    match object.extract()? {
+        PROC_NULL => Ok(PeerArgument(ringroad_runtime::PROC_NULL)),
+        peer => Ok(PeerArgument(Rank::try_from(peer).map_err(|_| no_number())?)),
     }
+}}
 
-    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        match object.extract()? {
-            PROC_NULL => Ok(PeerArgument(ringroad_runtime::PROC_NULL)),
-            peer => Ok(PeerArgument(Rank::try_from(peer).map_err(|_| no_number())?)),
-        }
+argument_type! {own SourceArgument, "a rank, which is a whole number from 0 on, None, ringroad.ANY or ringroad.PROC_NULL", |object| {
+    if object.is_none() || object.extract::<i64>().is_ok_and(|number| number == ANY) {
+        return Ok(SourceArgument(None));
     }
-}
+    PeerArgument::read(object).map(|PeerArgument(peer)| SourceArgument(Some(peer)))
+}}
 
-impl<'py> Argument<'_, 'py> for SourceArgument {
-    fn words() -> String {
-        "a rank, which is a whole number from 0 on, None, ringroad.ANY or ringroad.PROC_NULL".to_owned()
+argument_type! {own AnyTag, "a whole number from 0 on, or ringroad.ANY", |object| {
+    match object.extract()? {
+        ANY => Ok(AnyTag(None)),
+        tag => Ok(AnyTag(Some(u32::try_from(tag).map_err(|_| no_number())?))),
     }
-
-    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if object.is_none() || object.extract::<i64>().is_ok_and(|number| number == ANY) {
-            return Ok(SourceArgument(None));
-        }
-        PeerArgument::read(object).map(|PeerArgument(peer)| SourceArgument(Some(peer)))
-    }
-}
-
-impl<'py> Argument<'_, 'py> for AnyTag {
-    fn words() -> String {
-        "a whole number from 0 on, or ringroad.ANY".to_owned()
-    }
-
-    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        match object.extract()? {
-            ANY => Ok(AnyTag(None)),
-            tag => Ok(AnyTag(Some(u32::try_from(tag).map_err(|_| no_number())?))),
-        }
-    }
-}
+}}
 
 /// The length of a vector: a number of bytes, or a text with a unit.
 pub struct Length(pub u64);

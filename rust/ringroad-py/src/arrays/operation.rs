@@ -11,7 +11,7 @@ use ringroad_runtime::{DType, Function, Memory, Own, ReduceOp};
 use super::array::{dtype_of, operand, Array};
 use super::interned::{NAMES, REDUCTIONS};
 use super::number::{self, Exactly};
-use crate::arguments::{read_as_argument, Argument, Number, Plain};
+use crate::arguments::{argument_type, Number, Plain};
 use crate::interpreter::errors::raise;
 
 /// The operations that look like names of kernels and are the user's own.
@@ -20,20 +20,12 @@ const LOCATING: [&str; 2] = ["minloc", "maxloc"];
 /// What a caller passes as `op=`; `None`: the sum.
 pub struct OpArgument<'py>(Option<Bound<'py, PyAny>>);
 
-read_as_argument!(OpArgument<'py>);
-
-impl<'py> Argument<'_, 'py> for OpArgument<'py> {
-    fn words() -> String {
-        "the name of a reduction, a NumPy ufunc or a function of two arrays".to_owned()
+argument_type! {own OpArgument<'py>, "the name of a reduction, a NumPy ufunc or a function of two arrays", |object| {
+    if object.is_instance_of::<PyString>() || object.is_callable() {
+        return Ok(OpArgument(Some(object.to_owned())));
     }
-
-    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if object.is_instance_of::<PyString>() || object.is_callable() {
-            return Ok(OpArgument(Some(object.to_owned())));
-        }
-        Err(PyTypeError::new_err(""))
-    }
-}
+    Err(PyTypeError::new_err(""))
+}}
 
 /// Reads `op=` and `factor=`: the reduction, and the factor of this rank's data.
 pub fn reduction(op: &str, factor: Option<Number>) -> PyResult<(ReduceOp, f64)> {

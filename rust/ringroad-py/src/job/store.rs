@@ -15,7 +15,7 @@ use ringroad_runtime::communicator::GoOn;
 use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::Error;
 
-use crate::arguments::{argument, duration, read_as_argument, shown, Argument, Count, Number, Plain};
+use crate::arguments::{argument, argument_type, duration, shown, Count, Number, Plain};
 use crate::interpreter::errors::raise;
 use crate::interpreter::shutdown::{is_ending, waiting};
 use crate::interpreter::signals::{handle_signals, may_call};
@@ -93,20 +93,12 @@ pub enum StorePorts {
     Several(Vec<u16>),
 }
 
-read_as_argument!(StorePorts);
-
-impl Argument<'_, '_> for StorePorts {
-    fn words() -> String {
-        "a port or a list of ports, each from 0 to 65535".to_owned()
+argument_type! {own StorePorts, "a port or a list of ports, each from 0 to 65535", |object| {
+    match Vec::read(object) {
+        Ok(ports) => Ok(StorePorts::Several(ports)),
+        Err(_) => Ok(StorePorts::One(object.extract()?)),
     }
-
-    fn read(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        match Vec::read(object) {
-            Ok(ports) => Ok(StorePorts::Several(ports)),
-            Err(_) => Ok(StorePorts::One(object.extract()?)),
-        }
-    }
-}
+}}
 
 #[pymethods]
 impl PyTcpStore {

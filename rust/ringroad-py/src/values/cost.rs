@@ -12,7 +12,7 @@ use ringroad_runtime::DType;
 
 use super::given::{members, UserSchedule};
 use super::topology::TopologyArgument;
-use crate::arguments::{argument, Length, Lengths, Number, Plain, Text};
+use crate::arguments::{argument, argument_type, Length, Lengths, Number, Plain, Text};
 use crate::interpreter::errors::raise;
 use crate::interpreter::notebook::{hash, shown};
 use crate::results::object;
@@ -86,6 +86,8 @@ impl Compared {
 #[pyclass(name = "CostModel", module = "ringroad", frozen, eq)]
 #[derive(PartialEq)]
 pub struct PyCostModel(pub CostModel);
+
+argument_type! {&'a CostModel, "a ringroad.CostModel", |object| Ok(&object.cast::<PyCostModel>()?.get().0)}
 
 #[pymethods]
 impl PyCostModel {

@@ -8,7 +8,7 @@ use ringroad_core::algorithms::{self, Member};
 use ringroad_runtime::choice::user_schedules;
 
 use super::schedule::PySchedule;
-use crate::arguments::{read_as_argument, Argument};
+use crate::arguments::{argument_type};
 use crate::interpreter::errors::{raise, schedule_error};
 
 /// A schedule of the user's own, or the path of its file.
@@ -17,20 +17,12 @@ pub enum UserSchedule<'py> {
     File(PathBuf),
 }
 
-read_as_argument!(UserSchedule<'py>, By<'py>);
-
-impl<'py> Argument<'_, 'py> for UserSchedule<'py> {
-    fn words() -> String {
-        "a ringroad.Schedule or the path of its file".to_owned()
+argument_type! {own UserSchedule<'py>, "a ringroad.Schedule or the path of its file", |object| {
+    match object.cast::<PySchedule>() {
+        Ok(schedule) => Ok(UserSchedule::Schedule(schedule.borrow())),
+        Err(_) => Ok(UserSchedule::File(object.extract()?)),
     }
-
-    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        match object.cast::<PySchedule>() {
-            Ok(schedule) => Ok(UserSchedule::Schedule(schedule.borrow())),
-            Err(_) => Ok(UserSchedule::File(object.extract()?)),
-        }
-    }
-}
+}}
 
 impl UserSchedule<'_> {
     fn member(self, py: Python<'_>) -> PyResult<Member> {
@@ -55,18 +47,12 @@ pub enum By<'py> {
     Given(UserSchedule<'py>),
 }
 
-impl<'py> Argument<'_, 'py> for By<'py> {
-    fn words() -> String {
-        "the name of an algorithm, a ringroad.Schedule or the path of its file".to_owned()
+argument_type! {own By<'py>, "the name of an algorithm, a ringroad.Schedule or the path of its file", |object| {
+    match object.extract() {
+        Ok(name) => Ok(By::Name(name)),
+        Err(_) => UserSchedule::read(object).map(By::Given),
     }
-
-    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        match object.extract() {
-            Ok(name) => Ok(By::Name(name)),
-            Err(_) => UserSchedule::read(object).map(By::Given),
-        }
-    }
-}
+}}
 
 impl By<'_> {
     /// The member that it names.

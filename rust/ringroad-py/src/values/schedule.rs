@@ -13,7 +13,7 @@ use ringroad_core::synthesis::alltoall::held_by_relays;
 use ringroad_core::{algorithms, Action, ChunkSet, Collective, Plan, Schedule};
 
 use super::topology::TopologyArgument;
-use crate::arguments::{argument, Argument, Count, Plain, Text};
+use crate::arguments::{argument, argument_type, Count, Plain, Text};
 use crate::interpreter::errors::{raise, schedule_error};
 use crate::interpreter::notebook::{hash, shown};
 
@@ -110,15 +110,8 @@ impl PartialEq for PySchedule {
     }
 }
 
-impl<'py> Argument<'_, 'py> for Bound<'py, PySchedule> {
-    fn words() -> String {
-        "a ringroad.Schedule".to_owned()
-    }
-
-    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        Ok(object.cast()?.to_owned())
-    }
-}
+argument_type! {&'a Schedule, "a ringroad.Schedule", |object| Ok(&object.cast::<PySchedule>()?.get().0)}
+argument_type! {Bound<'py, PySchedule>, "a ringroad.Schedule", |object| Ok(object.cast()?.to_owned())}
 
 #[pymethods]
 impl PySchedule {

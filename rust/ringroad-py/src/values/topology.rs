@@ -8,7 +8,7 @@ use ringroad_core::topology::{kinds, names_a_file, operators, Link, Routes, Rout
 use ringroad_core::Topology;
 use ringroad_runtime::Error;
 
-use crate::arguments::{argument, read_as_argument, Argument, Count, Number, Plain, Text};
+use crate::arguments::{argument, argument_type, Count, Number, Plain, Text};
 use crate::interpreter::errors::raise;
 use crate::interpreter::notebook::{hash, shown};
 use crate::interpreter::watch::beside;
@@ -63,6 +63,8 @@ type Properties = (usize, usize, f64, f64, f64, f64);
 type Listed = Vec<(&'static str, String)>;
 /// (hops, latency, shares of links).
 type RouteTuple = (usize, f64, Vec<(usize, f64)>);
+
+argument_type! {&'a Topology, "a ringroad.Topology", |object| Ok(&object.cast::<PyTopology>()?.get().0)}
 
 #[pymethods]
 impl PyTopology {
@@ -627,25 +629,17 @@ pub enum TopologyArgument<'py> {
     Path(PathBuf),
 }
 
-read_as_argument!(TopologyArgument<'py>);
-
-impl<'py> Argument<'_, 'py> for TopologyArgument<'py> {
-    fn words() -> String {
-        "a ringroad.Topology, a name such as \"torus:4x4\", the path of a file, or the number of ranks of a ring".to_owned()
+argument_type! {own TopologyArgument<'py>, "a ringroad.Topology, a name such as \"torus:4x4\", the path of a file, or the number of ranks of a ring", |object| {
+    if let Ok(topology) = object.cast() {
+        Ok(TopologyArgument::Object(topology.to_owned()))
+    } else if let Ok(text) = object.extract() {
+        Ok(TopologyArgument::Text(text))
+    } else if let Ok(path) = object.extract() {
+        Ok(TopologyArgument::Path(path))
+    } else {
+        Ok(TopologyArgument::Ranks(object.extract()?))
     }
-
-    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if let Ok(topology) = object.cast() {
-            Ok(TopologyArgument::Object(topology.to_owned()))
-        } else if let Ok(text) = object.extract() {
-            Ok(TopologyArgument::Text(text))
-        } else if let Ok(path) = object.extract() {
-            Ok(TopologyArgument::Path(path))
-        } else {
-            Ok(TopologyArgument::Ranks(object.extract()?))
-        }
-    }
-}
+}}
 
 impl TopologyArgument<'_> {
     pub fn resolve(self) -> PyResult<Topology> {
