@@ -10,7 +10,7 @@ BUDGET = {
     "library": {
         "rust/ringroad-core/src": 32_651,
         "rust/ringroad-runtime/src": 31_503,
-        "rust/ringroad-py/src": 8_551,
+        "rust/ringroad-py/src": 8_545,
         "python/ringroad": 11_145,
     },
     "extras": {
@@ -33,7 +33,7 @@ BUDGET = {
     },
     "laboratory": {
         "rust/ringroad-lab/src": 2_903,
-        "rust/ringroad-py/src/lab": 541,
+        "rust/ringroad-py/src/lab": 519,
         "rust/ringroad-web/src": 233,
         "python/ringroad/cli/lab": 627,
         "python/ringroad/lab": 6_264,

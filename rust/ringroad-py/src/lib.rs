@@ -26,45 +26,41 @@ mod _native {
     use crate::job::status;
 
     #[pymodule_export]
-    use crate::arrays::{digest::digest, rounding::round_raw};
-    #[pymodule_export]
-    use crate::calls::{
-        prepared::PyPreparedCall,
-        work::PyWork,
-        works::{testsome, waitall, waitany},
-    };
-    #[pymodule_export]
-    use crate::communicator::{
-        regroup::{handle, regroup},
-        PyCommunicator,
-    };
-    #[pymodule_export]
-    use crate::job::info::{
-        between_hosts, machine, read_bandwidth, read_bytes, read_file, read_seconds, reductions, ucx_info,
-        PyConfig, PySetting,
-    };
-    #[pymodule_export]
-    use crate::job::{
-        notes::PyNotes,
-        presence_check::PyPresenceCheck,
-        status::{ask_status, ask_status_at, own_status, processes_here},
-        store::{PyFileStore, PyMemoryStore, PyTcpStore},
-    };
-    #[pymodule_export]
-    use crate::lab::{
-        alltoall::{alltoall_flow, PyAlltoallFlow},
-        finder::{find_networks, moore_steps},
-        routes::{balanced_routes, least_load, plain_routes, PyRoutingTable},
-        simulate::{simulate, PyOutcome},
-        synthesis::bfb_cost,
-    };
-    #[pymodule_export]
-    use crate::values::{
-        algorithm::{algorithms, collective_name, collectives, PyAlgorithm},
-        cost::PyCostModel,
-        profile::{keep_profile, PyProfile},
-        schedule::PySchedule,
-        topology::PyTopology,
+    use crate::{
+        arrays::{digest::digest, rounding::round_raw},
+        calls::{
+            prepared::PyPreparedCall,
+            work::PyWork,
+            works::{testsome, waitall, waitany},
+        },
+        communicator::{
+            regroup::{handle, regroup},
+            PyCommunicator,
+        },
+        job::{
+            info::{
+                between_hosts, machine, read_bandwidth, read_bytes, read_file, read_seconds, reductions,
+                ucx_info, PyConfig, PySetting,
+            },
+            notes::PyNotes,
+            presence_check::PyPresenceCheck,
+            status::{ask_status, ask_status_at, own_status, processes_here},
+            store::{PyFileStore, PyMemoryStore, PyTcpStore},
+        },
+        lab::{
+            alltoall::{alltoall_flow, PyAlltoallFlow},
+            finder::{find_networks, moore_steps},
+            routes::{balanced_routes, least_load, plain_routes, PyRoutingTable},
+            simulate::{simulate, PyOutcome},
+            synthesis::bfb_cost,
+        },
+        values::{
+            algorithm::{algorithms, collective_name, collectives, PyAlgorithm},
+            cost::PyCostModel,
+            profile::{keep_profile, PyProfile},
+            schedule::PySchedule,
+            topology::PyTopology,
+        },
     };
 
     #[pymodule_init]

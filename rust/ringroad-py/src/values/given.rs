@@ -8,7 +8,7 @@ use ringroad_core::algorithms::{self, Member};
 use ringroad_runtime::choice::user_schedules;
 
 use super::schedule::PySchedule;
-use crate::arguments::{argument_type};
+use crate::arguments::argument_type;
 use crate::interpreter::errors::{raise, schedule_error};
 
 /// A schedule of the user's own, or the path of its file.
