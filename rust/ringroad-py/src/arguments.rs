@@ -47,7 +47,7 @@ pub type Text<'a> = Plain<&'a str>;
 
 impl<T> Plain<T> {
     /// What an argument that may be left out stands for.
-    pub fn of(given: Option<Plain<T>>) -> Option<T> {
+    pub fn inner(given: Option<Plain<T>>) -> Option<T> {
         given.map(|given| given.0)
     }
 }
@@ -234,7 +234,7 @@ impl<'py> FromPyObject<'_, 'py> for Lengths {
 
 /// Reads a `timeout` argument in seconds.
 pub fn duration(seconds: Option<Number>) -> PyResult<Option<Duration>> {
-    match Plain::of(seconds) {
+    match Plain::inner(seconds) {
         None => Ok(None),
         Some(seconds) if seconds > 0.0 && seconds <= 365.0 * 86400.0 => {
             Ok(Some(Duration::from_secs_f64(seconds)))

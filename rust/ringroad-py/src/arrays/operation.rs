@@ -30,7 +30,7 @@ argument_type! {own OpArgument<'py>, "the name of a reduction, a NumPy ufunc or 
 /// Reads `op=` and `factor=`: the reduction, and the factor of this rank's data.
 pub fn reduction(op: &str, factor: Option<Number>) -> PyResult<(ReduceOp, f64)> {
     let op: ReduceOp = op.parse().map_err(raise)?;
-    Ok((op, op.factor(Plain::of(factor)).map_err(raise)?))
+    Ok((op, op.factor(Plain::inner(factor)).map_err(raise)?))
 }
 
 /// How a call reduces, before the type of its elements is known.
@@ -62,7 +62,7 @@ impl<'py> OpArgument<'py> {
     pub fn reduction(self, factor: Option<Number>) -> PyResult<UntypedReduction> {
         let Some(object) = self.0 else {
             return Ok(UntypedReduction {
-                factor: ReduceOp::Sum.factor(Plain::of(factor)).map_err(raise)?,
+                factor: ReduceOp::Sum.factor(Plain::inner(factor)).map_err(raise)?,
                 ..PLAIN
             });
         };

@@ -128,7 +128,7 @@ impl PyCommunicator {
         timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let operation = Operation::message(direction.0, Plain::of(peer), Some(tag.0)).map_err(raise)?;
+        let operation = Operation::message(direction.0, Plain::inner(peer), Some(tag.0)).map_err(raise)?;
         let key = CallKey::new(operation, dtype, elements.0);
         let how = CallOptions { algorithm: None, precision: Precision::Exact, timeout, async_op };
         self.run_at(py, key, 1.0, ["address"; 2], [address.0; 2], Arc::new(owner), how)

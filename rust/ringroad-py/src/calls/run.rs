@@ -24,7 +24,7 @@ pub struct CallOptions<'py> {
 
 /// Reads `wire=` and `max_error=`: how exactly elements are sent.
 pub fn precision(wire: Option<Text<'_>>, max_error: Option<Number>) -> PyResult<Precision> {
-    Ok(match (Plain::of(wire), Plain::of(max_error)) {
+    Ok(match (Plain::inner(wire), Plain::inner(max_error)) {
         (None, None) => Precision::Exact,
         (Some(name), None) => Precision::named(name).map_err(raise)?,
         (None, Some(error)) => Precision::Within(MaxError::new(error).map_err(raise)?),

@@ -89,7 +89,7 @@ pub fn options(
     name: String,
 ) -> PyResult<Options> {
     let topology = topology.map(TopologyArgument::resolve).transpose()?;
-    let size_invariant = match Plain::of(deterministic) {
+    let size_invariant = match Plain::inner(deterministic) {
         None => None,
         Some("size-invariant") => Some(true),
         Some(other) => {
@@ -102,7 +102,7 @@ pub fn options(
         name,
         timeout: duration(timeout)?,
         topology,
-        algorithm: Plain::of(algorithm),
+        algorithm: Plain::inner(algorithm),
         size_invariant,
         is_part: false,
     })
@@ -146,7 +146,7 @@ impl PyCommunicator {
         let _counted = shutdown::counted();
         Numpy::get(py)?;
         let store = store_of(store)?;
-        let mut config = Config::from_arguments(Plain::of(settings).unwrap_or_default()).map_err(raise)?;
+        let mut config = Config::from_arguments(Plain::inner(settings).unwrap_or_default()).map_err(raise)?;
         if let Some(members) = members {
             let given = config.topology.given().cloned();
             if given.is_some() {
@@ -472,7 +472,8 @@ impl PyCommunicator {
     ) -> PyResult<Option<PyCommunicator>> {
         let topology = topology.map(TopologyArgument::resolve).transpose()?;
         let timeout = duration(timeout)?;
-        let made = interruptible(py, |go_on| self.0.split(Plain::of(color), key, topology, timeout, go_on))?;
+        let made =
+            interruptible(py, |go_on| self.0.split(Plain::inner(color), key, topology, timeout, go_on))?;
         Ok(made.map(PyCommunicator::new))
     }
 

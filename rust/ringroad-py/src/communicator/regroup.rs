@@ -78,7 +78,7 @@ pub fn regroup(
     if sort {
         handles.sort_unstable();
     }
-    let rank = own_rank(&handles, Plain::of(own).map(parse).transpose()?.as_ref())?;
+    let rank = own_rank(&handles, Plain::inner(own).map(parse).transpose()?.as_ref())?;
     let config = Config::from_env().map_err(raise)?;
     let options = options(timeout, topology, algorithm, deterministic, String::new())?;
     let means = Means { wheel: ucx_wheel(py)?, config, options };

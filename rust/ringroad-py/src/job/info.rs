@@ -106,7 +106,7 @@ impl PyConfig {
     #[new]
     #[pyo3(signature = (settings=None))]
     fn new(settings: Option<Plain<HashMap<String, String>>>) -> PyResult<PyConfig> {
-        Config::from_arguments(Plain::of(settings).unwrap_or_default()).map(PyConfig).map_err(raise)
+        Config::from_arguments(Plain::inner(settings).unwrap_or_default()).map(PyConfig).map_err(raise)
     }
 
     /// Returns the settings that hold if no variable is set.

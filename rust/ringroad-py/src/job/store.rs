@@ -113,7 +113,7 @@ impl PyTcpStore {
         timeout: Option<Number>,
         settings: Option<Plain<HashMap<String, String>>>,
     ) -> PyResult<Self> {
-        let config = Config::from_arguments(Plain::of(settings).unwrap_or_default()).map_err(raise)?;
+        let config = Config::from_arguments(Plain::inner(settings).unwrap_or_default()).map_err(raise)?;
         let timeout = duration(timeout)?.unwrap_or(config.timeout);
         let ports = match port {
             StorePorts::One(port) => vec![port],

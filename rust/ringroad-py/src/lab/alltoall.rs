@@ -41,11 +41,11 @@ pub fn alltoall_flow(
 ) -> PyResult<PyAlltoallFlow> {
     let topology = topology.resolve()?;
     let network = Digraph::with_switches(&topology);
-    let demands = match Plain::of(demands) {
+    let demands = match Plain::inner(demands) {
         None => Demands::Uniform,
         Some(demands) => Demands::matrix(network.ranks(), demands).map_err(value_error)?,
     };
-    let flow = watched(py, gap.0, Plain::of(budget), progress, |go_on| {
+    let flow = watched(py, gap.0, Plain::inner(budget), progress, |go_on| {
         concurrent_flow(&network, &demands, gap.0, go_on)
     })?;
     let flow = flow.map_err(schedule_error)?;
@@ -67,7 +67,7 @@ impl PyAlltoallFlow {
         pieces: Option<Count>,
     ) -> PyResult<RelayedTuple> {
         let (ranks, limits) =
-            (self.network.ranks(), Limits { pieces: Plain::of(pieces), steps: Plain::of(steps) });
+            (self.network.ranks(), Limits { pieces: Plain::inner(pieces), steps: Plain::inner(steps) });
         if self.network.nodes() > ranks {
             return Err(PyValueError::new_err(
                 "there are switches, which forward messages by routes and not in steps; use the algorithm direct",

@@ -64,5 +64,5 @@ impl PySchedule {
 }
 
 fn simulator(model: Option<Plain<&CostModel>>) -> Simulator {
-    Simulator { model: Plain::of(model).copied().unwrap_or_default(), ..Simulator::default() }
+    Simulator { model: Plain::inner(model).copied().unwrap_or_default(), ..Simulator::default() }
 }

@@ -51,7 +51,7 @@ pub fn balanced_routes(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(PyRoutingTable, f64)> {
     let topology = topology.resolve()?;
-    let found = watched(py, gap.0, Plain::of(budget), progress, |go_on| {
+    let found = watched(py, gap.0, Plain::inner(budget), progress, |go_on| {
         lab::balanced_routes(&topology, gap.0, go_on)
     })?;
     let BalancedRoutes { table, bound } = found.map_err(no_routes)?;
@@ -69,7 +69,7 @@ pub fn least_load(
 ) -> PyResult<f64> {
     let topology = topology.resolve()?;
     let found =
-        watched(py, gap.0, Plain::of(budget), progress, |go_on| lab::least_load(&topology, gap.0, go_on))?;
+        watched(py, gap.0, Plain::inner(budget), progress, |go_on| lab::least_load(&topology, gap.0, go_on))?;
     found.map_err(no_routes)
 }
 
@@ -108,7 +108,7 @@ impl PyRoutingTable {
         object(
             py,
             ROUTES,
-            &py.detach(|| RouteFacts::from_table(&self.table, &self.topology, Plain::of(bound))),
+            &py.detach(|| RouteFacts::from_table(&self.table, &self.topology, Plain::inner(bound))),
         )
     }
 

@@ -111,11 +111,14 @@ pub fn simulate(
     let ways = [("cut-through", Forwarding::CutThrough), ("store-and-forward", Forwarding::StoreAndForward)];
     let lowering = LowerOptions::default();
     let simulator = Simulator {
-        model: Plain::of(model).copied().unwrap_or_default(),
+        model: Plain::inner(model).copied().unwrap_or_default(),
         pace: one_of("pace", pace, paces)?,
         forwarding: one_of("forwarding", forwarding, ways)?,
-        eager: Plain::of(eager).unwrap_or(DEFAULT_EAGER),
-        lowering: LowerOptions { segment: Plain::of(segment).unwrap_or(lowering.segment).max(1), ..lowering },
+        eager: Plain::inner(eager).unwrap_or(DEFAULT_EAGER),
+        lowering: LowerOptions {
+            segment: Plain::inner(segment).unwrap_or(lowering.segment).max(1),
+            ..lowering
+        },
         details,
     };
     let mut scenario = Scenario {

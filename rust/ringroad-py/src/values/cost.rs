@@ -207,7 +207,7 @@ impl PyCostModel {
         let dtype = dtype.parse::<DType>().map_err(raise)?;
         let size = if supports(dtype) { dtype.size() } else { 0 };
         let found = Compared::new(py, &self.0, collective.0, topology, Vec::new())?;
-        let most = Plain::of(max_error).unwrap_or(f64::INFINITY);
+        let most = Plain::inner(max_error).unwrap_or(f64::INFINITY);
         object(py, COSTS, &found.contest(&self.0).formats(bytes.0, size, most))
     }
 

@@ -77,7 +77,7 @@ fn screen(text: &str) -> String {
 }
 
 pub(crate) fn collective_of(name: &str, root: Option<Count>) -> PyResult<Collective> {
-    Ok(name.parse::<Collective>().map_err(raise)?.with_root(Plain::of(root).unwrap_or(0)))
+    Ok(name.parse::<Collective>().map_err(raise)?.with_root(Plain::inner(root).unwrap_or(0)))
 }
 
 /// Which rank sends which chunks to which other in which step, for all ranks.
@@ -205,7 +205,7 @@ impl PySchedule {
         root: Option<Count>,
     ) -> PyResult<Self> {
         let collective = collective_of(collective, root)?;
-        let chunks = Plain::of(chunks).unwrap_or_else(|| collective.blocks(ranks.0));
+        let chunks = Plain::inner(chunks).unwrap_or_else(|| collective.blocks(ranks.0));
         let mut steps: BTreeMap<usize, Step> = BTreeMap::new();
         for (number, row) in sends.0.iter().enumerate() {
             let read = |row| -> PyResult<(usize, Send)> {
@@ -217,7 +217,7 @@ impl PySchedule {
             let (step, send) = read(row).map_err(|error| of_row("sends", number, row, error))?;
             steps.entry(step).or_default().sends.push(send);
         }
-        for (number, row) in Plain::of(locals).unwrap_or_default().iter().enumerate() {
+        for (number, row) in Plain::inner(locals).unwrap_or_default().iter().enumerate() {
             let read = |row| -> PyResult<(usize, Local)> {
                 let (step, rank, combined, word, from, into): LocalTuple<String> = fields(row, DONE)?;
                 let (chunks, action) = (within(combined, chunks)?, action(&word)?);

@@ -78,7 +78,7 @@ impl PyTopology {
         routing: Option<Text<'_>>,
     ) -> PyResult<Self> {
         let links = PyTopology(spec.resolve()?).with_links(bandwidth, latency, processing, None)?;
-        links.with_routing_named(Plain::of(routing))
+        links.with_routing_named(Plain::inner(routing))
     }
 
     /// Makes a topology of a networkx graph.
@@ -221,7 +221,7 @@ impl PyTopology {
         memory: Option<Number>,
     ) -> PyResult<Self> {
         let mut topology =
-            self.0.clone().with_links(Plain::of(bandwidth), Plain::of(latency)).map_err(raise)?;
+            self.0.clone().with_links(Plain::inner(bandwidth), Plain::inner(latency)).map_err(raise)?;
         if let Some(Plain(seconds)) = processing {
             topology = topology.with_processing(seconds).map_err(raise)?;
         }
