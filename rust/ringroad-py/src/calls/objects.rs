@@ -25,8 +25,6 @@ fn sending(object: &Bound<'_, PyAny>, PeerArgument(peer): PeerArgument, tag: u32
     Ok(Request::new(Operation::Send { peer, tag }, OBJECT, side.bytes, input, Memory::nothing()))
 }
 
-/// Seconds, or the communicator's own timeout.
-
 /// The Python module that makes such calls of calls on arrays.
 const OBJECTS: &str = "ringroad._objects";
 
