@@ -392,7 +392,6 @@ macro_rules! parameters {
         impl PyCostModel {
             #[new]
             #[pyo3(signature = (*, $($field=$default),*))]
-            #[allow(clippy::too_many_arguments)]
             fn new($(#[pyo3(from_py_with = argument)] $field: $given),*) -> PyResult<Self> {
                 let mut model = CostModel::default();
                 $($check(stringify!($field), &$field)?; model.$field.set($field);)*
