@@ -10,8 +10,8 @@ BUDGET = {
     "library": {
         "rust/ringroad-core/src": 32_651,
         "rust/ringroad-runtime/src": 31_503,
-        "rust/ringroad-py/src": 8_551,
-        "python/ringroad": 11_145,
+        "rust/ringroad-py/src": 8_542,
+        "python/ringroad": 11_135,
     },
     "extras": {
         "rust/ringroad-core/src/discovery": 3_371,
@@ -33,7 +33,7 @@ BUDGET = {
     },
     "laboratory": {
         "rust/ringroad-lab/src": 2_903,
-        "rust/ringroad-py/src/lab": 541,
+        "rust/ringroad-py/src/lab": 522,
         "rust/ringroad-web/src": 233,
         "python/ringroad/cli/lab": 627,
         "python/ringroad/lab": 6_264,

@@ -180,17 +180,7 @@ def _report(profile: Profile, path: Path | None) -> dict[str, Any]:
     return {
         "place": profile.place,
         "file": None if path is None else str(path),
-        "model": {
-            "step_latency": model.step_latency,
-            "message_latency": model.message_latency,
-            "incast_latency": model.incast_latency,
-            "hop_latency": model.hop_latency,
-            "bandwidth": model.bandwidth,
-            "reduce_cost": model.reduce_cost,
-            "codec_cost": model.codec_cost,
-            "cores": model.cores,
-            "over_links": model.over_links,
-        },
+        "model": model.__getnewargs_ex__()[1],
         "error": {"median": median, "p90": p90, "worst": worst, "measurements": len(profile.measurements)},
         "sizes": list(_sizes(profile)),
         "rules": [

@@ -1,20 +1,19 @@
 //! Reads what Python passes. Errors say what was expected, and show what came; pyo3 adds the argument's name as a note.
 //!
-//! pyo3's own errors name Rust's types, and some name no argument. So every argument of a plain type has
-//! `#[pyo3(from_py_with = argument)]`; tests/api/test_odd_arguments.py passes odd objects to all of them.
+//! pyo3's own errors name Rust's types, and some name no argument. So an argument of a plain type is a [`Plain`]. One with a
+//! default that is a literal has `#[pyo3(from_py_with = argument)]`, since the literal has the argument's type and is shown
+//! in the signature. tests/api/test_odd_arguments.py passes odd objects to all of them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use ringroad_core::{units, Rank};
-
-use crate::cost::PyCostModel;
-use crate::schedule::PySchedule;
-use crate::topology::PyTopology;
 
 /// Lists that are longer than this are refused.
 const MOST_ITEMS: usize = 1 << 26;
@@ -25,13 +24,78 @@ const SHOWN: usize = 60;
 /// A type of arguments, with the words for it in errors.
 pub trait Argument<'a, 'py>: Sized {
     fn words() -> String;
-    fn read(object: &'a Bound<'py, PyAny>) -> PyResult<Self>;
+    fn read(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self>;
 }
 
 /// Reads an argument. Raises TypeError, or ValueError for a number that is too small or too large.
 pub fn argument<'a, 'py, T: Argument<'a, 'py>>(object: &'a Bound<'py, PyAny>) -> PyResult<T> {
-    T::read(object).map_err(|error| refused(object, &T::words(), error))
+    converted(object.as_borrowed())
 }
+
+/// As [`argument`].
+pub fn converted<'a, 'py, T: Argument<'a, 'py>>(object: Borrowed<'a, 'py, PyAny>) -> PyResult<T> {
+    T::read(object).map_err(|error| refused(&object, &T::words(), error))
+}
+
+/// An argument of a type that others define.
+#[derive(Clone, Copy, IntoPyObject)]
+pub struct Plain<T>(pub T);
+
+pub type Count = Plain<usize>;
+pub type Number = Plain<f64>;
+pub type Text<'a> = Plain<&'a str>;
+
+impl<T> Plain<T> {
+    /// What an argument that may be left out stands for.
+    pub fn inner(given: Option<Plain<T>>) -> Option<T> {
+        given.map(|given| given.0)
+    }
+}
+
+impl<T> Deref for Plain<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<'a, 'py, T: Argument<'a, 'py>> FromPyObject<'a, 'py> for Plain<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        converted(object).map(Plain)
+    }
+}
+
+/// Makes a type one of arguments, by the words for it in errors and how it is read. Of `own` types, functions have arguments
+/// without a [`Plain`].
+macro_rules! argument_type {
+    (own $kind:ty, $words:expr, $read:expr) => {
+        argument_type! {$kind, $words, $read}
+
+        impl<'a, 'py> pyo3::FromPyObject<'a, 'py> for $kind {
+            type Error = pyo3::PyErr;
+
+            fn extract(object: pyo3::Borrowed<'a, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> {
+                $crate::arguments::converted(object)
+            }
+        }
+    };
+    ($kind:ty, $words:expr, $read:expr) => {
+        impl<'a, 'py> $crate::arguments::Argument<'a, 'py> for $kind {
+            fn words() -> String {
+                $words.to_owned()
+            }
+
+            fn read(object: pyo3::Borrowed<'a, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> {
+                let read: fn(pyo3::Borrowed<'a, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> = $read;
+                read(object)
+            }
+        }
+    };
+}
+pub(crate) use argument_type;
 
 /// The error for an object that could not be read as what these words say.
 pub fn refused(object: &Bound<'_, PyAny>, words: &str, error: PyErr) -> PyErr {
@@ -64,17 +128,9 @@ fn no_number() -> PyErr {
 }
 
 macro_rules! arguments {
-    ($($kind:ty: $words:expr,)*) => {$(
-        impl<'a, 'py> Argument<'a, 'py> for $kind {
-            fn words() -> String {
-                $words.to_string()
-            }
-
-            fn read(object: &'a Bound<'py, PyAny>) -> PyResult<Self> {
-                object.extract().map_err(Into::into)
-            }
-        }
-    )*};
+    ($($kind:ty: $words:expr,)*) => {
+        $(argument_type! {$kind, $words, |object| object.extract().map_err(Into::into)})*
+    };
 }
 
 arguments! {
@@ -97,7 +153,6 @@ arguments! {
     (usize, usize, f64, f64, f64, f64): "the properties of a link",
     (f64, u64): "a number with a seed",
     (String, String, u64, f64): "(collective, algorithm, bytes, seconds)",
-    Bound<'py, PySchedule>: "a ringroad.Schedule",
     Bound<'py, PyAny>: "an object",
     HashMap<String, String>: "a dict of texts (str)",
 }
@@ -124,79 +179,70 @@ pub fn number_of(peer: Rank) -> i64 {
     i64::try_from(peer).ok().filter(|_| peer != ringroad_runtime::PROC_NULL).unwrap_or(PROC_NULL)
 }
 
-impl<'py> Argument<'_, 'py> for PeerArgument {
-    fn words() -> String {
-        "a rank, which is a whole number from 0 on, or ringroad.PROC_NULL".to_owned()
+argument_type! {own PeerArgument, "a rank, which is a whole number from 0 on, or ringroad.PROC_NULL", |object| {
+    match object.extract()? {
+        PROC_NULL => Ok(PeerArgument(ringroad_runtime::PROC_NULL)),
+        peer => Ok(PeerArgument(Rank::try_from(peer).map_err(|_| no_number())?)),
     }
+}}
 
-    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
-        match object.extract()? {
-            PROC_NULL => Ok(PeerArgument(ringroad_runtime::PROC_NULL)),
-            peer => Ok(PeerArgument(Rank::try_from(peer).map_err(|_| no_number())?)),
+argument_type! {own SourceArgument, "a rank, which is a whole number from 0 on, None, ringroad.ANY or ringroad.PROC_NULL", |object| {
+    if object.is_none() || object.extract::<i64>().is_ok_and(|number| number == ANY) {
+        return Ok(SourceArgument(None));
+    }
+    PeerArgument::read(object).map(|PeerArgument(peer)| SourceArgument(Some(peer)))
+}}
+
+argument_type! {own AnyTag, "a whole number from 0 on, or ringroad.ANY", |object| {
+    match object.extract()? {
+        ANY => Ok(AnyTag(None)),
+        tag => Ok(AnyTag(Some(u32::try_from(tag).map_err(|_| no_number())?))),
+    }
+}}
+
+/// The length of a vector: a number of bytes, or a text with a unit.
+pub struct Length(pub u64);
+
+/// Such lengths.
+pub struct Lengths(pub Vec<u64>);
+
+impl<'py> FromPyObject<'_, 'py> for Length {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let Ok(text) = object.cast::<PyString>() else {
+            let words = "a number of bytes from 0 on, or a text such as \"1MiB\"";
+            return object.extract().map(Length).map_err(|error| refused(&object, words, error));
+        };
+        units::bytes(&text.to_cow()?).map(Length).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Lengths {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let words = "a list of numbers of bytes, or of texts such as \"1MiB\"";
+        let items = items(&object).map_err(|error| refused(&object, words, error))?;
+        items
+            .iter()
+            .map(|item| item.extract::<Length>().map(|length| length.0))
+            .collect::<PyResult<_>>()
+            .map(Lengths)
+    }
+}
+
+/// Reads a `timeout` argument in seconds.
+pub fn duration(seconds: Option<Number>) -> PyResult<Option<Duration>> {
+    match Plain::inner(seconds) {
+        None => Ok(None),
+        Some(seconds) if seconds > 0.0 && seconds <= 365.0 * 86400.0 => {
+            Ok(Some(Duration::from_secs_f64(seconds)))
         }
+        Some(seconds) => Err(PyValueError::new_err(format!(
+            "timeout must be a number of seconds above 0 and up to a year, not {seconds:?}"
+        ))),
     }
-}
-
-impl<'py> Argument<'_, 'py> for SourceArgument {
-    fn words() -> String {
-        "a rank, which is a whole number from 0 on, None, ringroad.ANY or ringroad.PROC_NULL".to_owned()
-    }
-
-    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
-        if object.is_none() || object.extract::<i64>().is_ok_and(|number| number == ANY) {
-            return Ok(SourceArgument(None));
-        }
-        PeerArgument::read(object).map(|PeerArgument(peer)| SourceArgument(Some(peer)))
-    }
-}
-
-impl<'py> Argument<'_, 'py> for AnyTag {
-    fn words() -> String {
-        "a whole number from 0 on, or ringroad.ANY".to_owned()
-    }
-
-    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
-        match object.extract()? {
-            ANY => Ok(AnyTag(None)),
-            tag => Ok(AnyTag(Some(u32::try_from(tag).map_err(|_| no_number())?))),
-        }
-    }
-}
-
-/// Reads the length of a vector: a number of bytes, or a text with a unit.
-pub fn length(object: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let Ok(text) = object.cast::<PyString>() else {
-        let words = "a number of bytes from 0 on, or a text such as \"1MiB\"";
-        return object.extract().map_err(|error| refused(object, words, error));
-    };
-    units::bytes(&text.to_cow()?).map_err(|error| PyValueError::new_err(error.to_string()))
-}
-
-/// Reads a list of lengths of vectors.
-pub fn lengths(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
-    let words = "a list of numbers of bytes, or of texts such as \"1MiB\"";
-    let items = items(object).map_err(|error| refused(object, words, error))?;
-    items.iter().map(length).collect()
-}
-
-macro_rules! classes {
-    ($($class:ident: $words:expr,)*) => {$(
-        impl<'a, 'py> Argument<'a, 'py> for &'a $class {
-            fn words() -> String {
-                $words.to_owned()
-            }
-
-            fn read(object: &'a Bound<'py, PyAny>) -> PyResult<Self> {
-                Ok(object.cast::<$class>()?.get())
-            }
-        }
-    )*};
-}
-
-classes! {
-    PyCostModel: "a ringroad.CostModel",
-    PySchedule: "a ringroad.Schedule",
-    PyTopology: "a ringroad.Topology",
 }
 
 /// The items of a list. PyO3 reserves memory for as many as a `range` says that it has, and ends the process if there is
@@ -216,8 +262,8 @@ impl<'py, T: for<'a> Argument<'a, 'py>> Argument<'_, 'py> for Vec<T> {
         format!("a list, each item of which is {}", T::words())
     }
 
-    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
-        items(object)?.iter().map(T::read).collect()
+    fn read(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        items(&object)?.iter().map(|item| T::read(item.as_borrowed())).collect()
     }
 }
 
@@ -226,7 +272,7 @@ impl<'a, 'py, T: Argument<'a, 'py>> Argument<'a, 'py> for Option<T> {
         T::words()
     }
 
-    fn read(object: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+    fn read(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         (!object.is_none()).then(|| T::read(object)).transpose()
     }
 }

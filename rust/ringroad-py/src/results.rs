@@ -76,6 +76,15 @@ macro_rules! plain {
     )*};
 }
 
+/// The shapes that no result has.
+macro_rules! unused {
+    ($($method:ident($($type:ty),*) -> $shape:ident;)*) => {$(
+        fn $method(self, name: &'static str, $(_: $type),*) -> Result<Self::$shape, Failed> {
+            Err(Failed::custom(format!("results have no tuples with names and no variants with fields, as {name} has")))
+        }
+    )*};
+}
+
 impl<'a, 'py> Serializer for Maker<'a, 'py> {
     type Ok = Bound<'py, PyAny>;
     type Error = Failed;
@@ -146,32 +155,10 @@ impl<'a, 'py> Serializer for Maker<'a, 'py> {
         Ok(self.fields(self.module.getattr_opt(name)?))
     }
 
-    fn serialize_tuple_struct(
-        self,
-        name: &'static str,
-        _: usize,
-    ) -> Result<Self::SerializeTupleStruct, Failed> {
-        Err(Failed::custom(format!("results have no tuples with a name, such as {name}")))
-    }
-
-    fn serialize_tuple_variant(
-        self,
-        name: &'static str,
-        _: u32,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Self::SerializeTupleVariant, Failed> {
-        Err(Failed::custom(format!("results have no tuples in variants, as {name} has")))
-    }
-
-    fn serialize_struct_variant(
-        self,
-        name: &'static str,
-        _: u32,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Self::SerializeStructVariant, Failed> {
-        Err(Failed::custom(format!("results have no fields in variants, as {name} has")))
+    unused! {
+        serialize_tuple_struct(usize) -> SerializeTupleStruct;
+        serialize_tuple_variant(u32, &'static str, usize) -> SerializeTupleVariant;
+        serialize_struct_variant(u32, &'static str, usize) -> SerializeStructVariant;
     }
 }
 

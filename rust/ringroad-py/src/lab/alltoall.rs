@@ -9,12 +9,12 @@ use ringroad_core::synthesis::{Budget, Digraph};
 use ringroad_lab::alltoall::{paths, FlowReport};
 
 use super::synthesis::SYNTHESIS;
-use crate::arguments::argument;
-use crate::errors::schedule_error;
+use crate::arguments::{Count, Number, Plain};
+use crate::interpreter::errors::{schedule_error, value_error};
+use crate::interpreter::watch::watched;
 use crate::results::object;
-use crate::schedule::PySchedule;
-use crate::topology::TopologyArgument;
-use crate::watch::watched;
+use crate::values::schedule::PySchedule;
+use crate::values::topology::TopologyArgument;
 
 /// A flow that meets all demands of an all-to-all. `ringroad.lab.synthesis.AlltoallFlow` shows it.
 #[pyclass(name = "AlltoallFlow", module = "ringroad.lab.synthesis", frozen)]
@@ -33,20 +33,21 @@ type RelayedTuple = (PySchedule, usize, usize, f64, f64);
 #[pyo3(signature = (topology, demands, gap, budget, progress))]
 pub fn alltoall_flow(
     py: Python<'_>,
-    #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
-    #[pyo3(from_py_with = argument)] demands: Option<Vec<f64>>,
-    #[pyo3(from_py_with = argument)] gap: f64,
-    #[pyo3(from_py_with = argument)] budget: Option<f64>,
+    topology: TopologyArgument<'_>,
+    demands: Option<Plain<Vec<f64>>>,
+    gap: Number,
+    budget: Option<Number>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyAlltoallFlow> {
     let topology = topology.resolve()?;
     let network = Digraph::with_switches(&topology);
-    let demands = match demands {
+    let demands = match Plain::inner(demands) {
         None => Demands::Uniform,
-        Some(demands) => Demands::matrix(network.ranks(), demands)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?,
+        Some(demands) => Demands::matrix(network.ranks(), demands).map_err(value_error)?,
     };
-    let flow = watched(py, gap, budget, progress, |go_on| concurrent_flow(&network, &demands, gap, go_on))?;
+    let flow = watched(py, gap.0, Plain::inner(budget), progress, |go_on| {
+        concurrent_flow(&network, &demands, gap.0, go_on)
+    })?;
     let flow = flow.map_err(schedule_error)?;
     Ok(PyAlltoallFlow { network, flow })
 }
@@ -54,38 +55,34 @@ pub fn alltoall_flow(
 #[pymethods]
 impl PyAlltoallFlow {
     /// What the flow is: the fields of `ringroad.lab.synthesis.AlltoallFlow`.
-    fn report<'py>(
-        &self,
-        py: Python<'py>,
-        #[pyo3(from_py_with = argument)] times: f64,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        object(py, SYNTHESIS, &FlowReport::from_flow(&self.flow, &self.network, times))
+    fn report<'py>(&self, py: Python<'py>, times: Number) -> PyResult<Bound<'py, PyAny>> {
+        object(py, SYNTHESIS, &FlowReport::from_flow(&self.flow, &self.network, times.0))
     }
 
     /// Makes a schedule of the flow, in which ranks relay chunks of blocks along its paths.
     fn schedule(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] steps: Option<usize>,
-        #[pyo3(from_py_with = argument)] pieces: Option<usize>,
+        steps: Option<Count>,
+        pieces: Option<Count>,
     ) -> PyResult<RelayedTuple> {
-        let ranks = self.network.ranks();
+        let (ranks, limits) =
+            (self.network.ranks(), Limits { pieces: Plain::inner(pieces), steps: Plain::inner(steps) });
         if self.network.nodes() > ranks {
             return Err(PyValueError::new_err(
                 "there are switches, which forward messages by routes and not in steps; use the algorithm direct",
             ));
         }
-        if ranks * ranks > MOST_CHUNKS || pieces == Some(0) {
+        if ranks * ranks > MOST_CHUNKS || limits.pieces == Some(0) {
             return Err(PyValueError::new_err(format!(
                 "{} blocks cannot be cut into {} pieces each; a schedule has from 1 to {MOST_CHUNKS} chunks",
                 ranks * ranks,
-                pieces.unwrap_or(1)
+                limits.pieces.unwrap_or(1)
             )));
         }
         py.detach(|| {
-            let made =
-                relayed("flow", &self.network, &self.flow, Limits { pieces, steps }, Budget::UNLIMITED)
-                    .expect("nothing ends it");
+            let made = relayed("flow", &self.network, &self.flow, limits, Budget::UNLIMITED)
+                .expect("nothing ends it");
             let held = held_by_relays(&made.schedule);
             // One rank has nothing to send.
             let over = |full: f64| if full > 0.0 { (full / self.flow.bound - 1.0).max(0.0) } else { 0.0 };
@@ -94,15 +91,11 @@ impl PyAlltoallFlow {
     }
 
     /// Returns the paths of what one rank sends, by target.
-    fn paths<'py>(
-        &self,
-        py: Python<'py>,
-        #[pyo3(from_py_with = argument)] source: usize,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn paths<'py>(&self, py: Python<'py>, source: Count) -> PyResult<Bound<'py, PyAny>> {
         let ranks = self.network.ranks();
-        if source >= ranks {
+        if source.0 >= ranks {
             return Err(PyIndexError::new_err(format!("there are {ranks} ranks, numbered from 0")));
         }
-        object(py, SYNTHESIS, &paths(&self.flow, &self.network, source))
+        object(py, SYNTHESIS, &paths(&self.flow, &self.network, source.0))
     }
 }

@@ -1,13 +1,13 @@
 //! Schedules in other programs' formats.
 
 use pyo3::prelude::*;
+use ringroad_core::cost::CostModel;
 use ringroad_core::simulate::Simulator;
 use ringroad_lab::formats::{chakra, goal, mscclpp};
 
-use crate::arguments::{argument, length};
-use crate::cost::PyCostModel;
-use crate::errors::schedule_error;
-use crate::schedule::PySchedule;
+use crate::arguments::{Length, Plain};
+use crate::interpreter::errors::schedule_error;
+use crate::values::schedule::PySchedule;
 
 #[pymethods]
 impl PySchedule {
@@ -34,14 +34,9 @@ impl PySchedule {
     ///     >>> ringroad.Schedule.build("ring", 2, "allgather").to_goal(16).splitlines()[0]
     ///     'num_ranks 2'
     #[pyo3(signature = (bytes, model=None))]
-    fn to_goal(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = length)] bytes: u64,
-        #[pyo3(from_py_with = argument)] model: Option<&PyCostModel>,
-    ) -> PyResult<String> {
+    fn to_goal(&self, py: Python<'_>, bytes: Length, model: Option<Plain<&CostModel>>) -> PyResult<String> {
         let simulator = simulator(model);
-        py.detach(|| goal::write(&self.0, bytes, &simulator)).map_err(schedule_error)
+        py.detach(|| goal::write(&self.0, bytes.0, &simulator)).map_err(schedule_error)
     }
 
     /// Returns a call as Chakra execution traces, which ASTRA-sim reads: the contents of a file for each rank.
@@ -60,14 +55,14 @@ impl PySchedule {
     fn to_chakra(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = length)] bytes: u64,
-        #[pyo3(from_py_with = argument)] model: Option<&PyCostModel>,
+        bytes: Length,
+        model: Option<Plain<&CostModel>>,
     ) -> PyResult<Vec<Vec<u8>>> {
         let simulator = simulator(model);
-        py.detach(|| chakra::write(&self.0, bytes, &simulator)).map_err(schedule_error)
+        py.detach(|| chakra::write(&self.0, bytes.0, &simulator)).map_err(schedule_error)
     }
 }
 
-fn simulator(model: Option<&PyCostModel>) -> Simulator {
-    Simulator { model: model.map(|model| model.0).unwrap_or_default(), ..Simulator::default() }
+fn simulator(model: Option<Plain<&CostModel>>) -> Simulator {
+    Simulator { model: Plain::inner(model).copied().unwrap_or_default(), ..Simulator::default() }
 }

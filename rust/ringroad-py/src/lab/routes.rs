@@ -9,11 +9,11 @@ use ringroad_core::Topology;
 use ringroad_lab::routes::{self as lab, BalancedRoutes, Channels, NoRoutes, RouteFacts};
 use ringroad_runtime::error::Error;
 
-use crate::arguments::argument;
-use crate::errors::{raise, schedule_error};
+use crate::arguments::{Count, Number, Plain, Text};
+use crate::interpreter::errors::{raise, schedule_error};
+use crate::interpreter::watch::watched;
 use crate::results::object;
-use crate::topology::{PyTopology, TopologyArgument};
-use crate::watch::watched;
+use crate::values::topology::{PyTopology, TopologyArgument};
 
 /// One path for each pair of ranks of a network. `ringroad.lab.routes.Routes` shows it.
 #[pyclass(name = "RoutingTable", module = "ringroad.lab.routes", frozen)]
@@ -45,13 +45,15 @@ fn no_routes(error: NoRoutes) -> PyErr {
 #[pyfunction]
 pub fn balanced_routes(
     py: Python<'_>,
-    #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
-    #[pyo3(from_py_with = argument)] gap: f64,
-    #[pyo3(from_py_with = argument)] budget: Option<f64>,
+    topology: TopologyArgument<'_>,
+    gap: Number,
+    budget: Option<Number>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(PyRoutingTable, f64)> {
     let topology = topology.resolve()?;
-    let found = watched(py, gap, budget, progress, |go_on| lab::balanced_routes(&topology, gap, go_on))?;
+    let found = watched(py, gap.0, Plain::inner(budget), progress, |go_on| {
+        lab::balanced_routes(&topology, gap.0, go_on)
+    })?;
     let BalancedRoutes { table, bound } = found.map_err(no_routes)?;
     Ok((py.detach(|| PyRoutingTable::checked(topology, table))?, bound))
 }
@@ -60,13 +62,14 @@ pub fn balanced_routes(
 #[pyfunction]
 pub fn least_load(
     py: Python<'_>,
-    #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
-    #[pyo3(from_py_with = argument)] gap: f64,
-    #[pyo3(from_py_with = argument)] budget: Option<f64>,
+    topology: TopologyArgument<'_>,
+    gap: Number,
+    budget: Option<Number>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<f64> {
     let topology = topology.resolve()?;
-    let found = watched(py, gap, budget, progress, |go_on| lab::least_load(&topology, gap, go_on))?;
+    let found =
+        watched(py, gap.0, Plain::inner(budget), progress, |go_on| lab::least_load(&topology, gap.0, go_on))?;
     found.map_err(no_routes)
 }
 
@@ -74,17 +77,18 @@ pub fn least_load(
 #[pyfunction]
 pub fn plain_routes(
     py: Python<'_>,
-    #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
-    #[pyo3(from_py_with = argument)] method: &str,
+    topology: TopologyArgument<'_>,
+    method: Text<'_>,
 ) -> PyResult<PyRoutingTable> {
     let topology = topology.resolve()?;
-    let make = match method {
+    let make = match method.0 {
         "shortest" => lab::shortest,
         "up-down" => lab::up_down,
         "own" => RoutingTable::from_topology,
         _ => {
             return Err(PyValueError::new_err(format!(
-                "unknown method {method:?}; expected one of: shortest, up-down, own"
+                "unknown method {:?}; expected one of: shortest, up-down, own",
+                method.0
             )))
         }
     };
@@ -100,38 +104,31 @@ impl PyRoutingTable {
     }
 
     /// Returns what the routes are: the fields of `ringroad.lab.routes.Routes`.
-    fn facts<'py>(
-        &self,
-        py: Python<'py>,
-        #[pyo3(from_py_with = argument)] bound: Option<f64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        object(py, ROUTES, &py.detach(|| RouteFacts::from_table(&self.table, &self.topology, bound)))
+    fn facts<'py>(&self, py: Python<'py>, bound: Option<Number>) -> PyResult<Bound<'py, PyAny>> {
+        object(
+            py,
+            ROUTES,
+            &py.detach(|| RouteFacts::from_table(&self.table, &self.topology, Plain::inner(bound))),
+        )
     }
 
     /// Returns the hops of one path.
-    fn path<'py>(
-        &self,
-        py: Python<'py>,
-        #[pyo3(from_py_with = argument)] source: usize,
-        #[pyo3(from_py_with = argument)] target: usize,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn path<'py>(&self, py: Python<'py>, source: Count, target: Count) -> PyResult<Bound<'py, PyAny>> {
         let ranks = self.table.ranks();
-        if source.max(target) >= ranks {
+        if source.0.max(target.0) >= ranks {
             return Err(PyIndexError::new_err(format!("there are {ranks} ranks, numbered from 0")));
         }
-        object(py, ROUTES, &lab::path_of(&self.table, &self.topology, source, target))
+        object(py, ROUTES, &lab::path_of(&self.table, &self.topology, source.0, target.0))
     }
 
     /// Returns the same paths on virtual channels on which messages cannot deadlock.
-    fn with_channels(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = argument)] way: &str,
-    ) -> PyResult<PyRoutingTable> {
-        let way = match way {
+    fn with_channels(&self, py: Python<'_>, way: Text<'_>) -> PyResult<PyRoutingTable> {
+        let way = match way.0 {
             "turns" => Channels::Turns,
             "lash" => Channels::Lash,
-            _ => return Err(PyValueError::new_err(format!("channels must be turns or lash, not {way:?}"))),
+            _ => {
+                return Err(PyValueError::new_err(format!("channels must be turns or lash, not {:?}", way.0)))
+            }
         };
         py.detach(|| {
             let made = lab::with_channels(&self.table, &self.topology, way).map_err(no_routes)?;
@@ -140,7 +137,7 @@ impl PyRoutingTable {
     }
 
     /// Returns the lines of a CSV file for the paths of one source.
-    fn csv(&self, #[pyo3(from_py_with = argument)] source: usize) -> String {
-        lab::csv(&self.table, &self.topology, source)
+    fn csv(&self, source: Count) -> String {
+        lab::csv(&self.table, &self.topology, source.0)
     }
 }

@@ -2,19 +2,18 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use ringroad_core::cost::CostModel;
 use ringroad_core::plan::LowerOptions;
 use ringroad_core::simulate::{
     Forwarding, Outcome, Pace, Scenario, SimulationError, Simulator, DEFAULT_EAGER,
 };
+use ringroad_core::{Schedule, Topology};
 use ringroad_runtime::Error;
 
-use crate::arguments::{argument, length};
-use crate::cost::PyCostModel;
-use crate::errors::raise;
+use crate::arguments::{argument, Count, Length, Plain};
+use crate::interpreter::errors::{raise, value_error};
+use crate::interpreter::watch::listening;
 use crate::results::object;
-use crate::schedule::PySchedule;
-use crate::topology::PyTopology;
-use crate::watch::listening;
 
 /// The Python module with the classes of these results.
 const SIMULATION: &str = "ringroad.lab._simulation";
@@ -34,20 +33,20 @@ impl PyOutcome {
     fn link_loads<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] topology: &PyTopology,
-        #[pyo3(from_py_with = argument)] model: &PyCostModel,
+        topology: Plain<&Topology>,
+        model: Plain<&CostModel>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        object(py, SIMULATION, &self.0.link_loads(&topology.0, &model.0))
+        object(py, SIMULATION, &self.0.link_loads(&topology, &model))
     }
 
     /// Returns for each step the link that needs the longest time; None if none carried anything.
     fn busiest_links<'py>(
         &self,
         py: Python<'py>,
-        #[pyo3(from_py_with = argument)] topology: &PyTopology,
-        #[pyo3(from_py_with = argument)] model: &PyCostModel,
+        topology: Plain<&Topology>,
+        model: Plain<&CostModel>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        object(py, SIMULATION, &self.0.busiest_links(&topology.0, &model.0))
+        object(py, SIMULATION, &self.0.busiest_links(&topology, &model))
     }
 
     /// Returns the timeline. Empty without details.
@@ -57,7 +56,7 @@ impl PyOutcome {
 
     /// Returns the timeline as JSON.
     fn trace_json(&self) -> PyResult<String> {
-        serde_json::to_string(&self.0.trace).map_err(|e| PyValueError::new_err(e.to_string()))
+        serde_json::to_string(&self.0.trace).map_err(value_error)
     }
 
     /// Returns the timeline as JSON for chrome://tracing and ui.perfetto.dev.
@@ -93,37 +92,46 @@ fn exception(error: SimulationError) -> PyErr {
 ))]
 pub fn simulate(
     py: Python<'_>,
-    #[pyo3(from_py_with = argument)] schedule: &PySchedule,
-    #[pyo3(from_py_with = argument)] topology: &PyTopology,
-    #[pyo3(from_py_with = length)] bytes: u64,
-    #[pyo3(from_py_with = argument)] late: Vec<(usize, f64)>,
-    #[pyo3(from_py_with = argument)] slow_ranks: Vec<(usize, f64)>,
-    #[pyo3(from_py_with = argument)] slow_links: Vec<(usize, usize, f64)>,
-    #[pyo3(from_py_with = argument)] failed_links: Vec<(usize, usize)>,
-    #[pyo3(from_py_with = argument)] model: Option<&PyCostModel>,
+    schedule: Plain<&Schedule>,
+    topology: Plain<&Topology>,
+    bytes: Length,
+    late: Plain<Vec<(usize, f64)>>,
+    slow_ranks: Plain<Vec<(usize, f64)>>,
+    slow_links: Plain<Vec<(usize, usize, f64)>>,
+    failed_links: Plain<Vec<(usize, usize)>>,
+    model: Option<Plain<&CostModel>>,
     #[pyo3(from_py_with = argument)] pace: &str,
     #[pyo3(from_py_with = argument)] forwarding: &str,
-    #[pyo3(from_py_with = argument)] skew: Option<(f64, u64)>,
-    #[pyo3(from_py_with = argument)] eager: Option<usize>,
-    #[pyo3(from_py_with = argument)] segment: Option<usize>,
+    skew: Option<Plain<(f64, u64)>>,
+    eager: Option<Count>,
+    segment: Option<Count>,
     #[pyo3(from_py_with = argument)] details: bool,
 ) -> PyResult<PyOutcome> {
     let paces = [("synchronous", Pace::Synchronous), ("free", Pace::Free)];
     let ways = [("cut-through", Forwarding::CutThrough), ("store-and-forward", Forwarding::StoreAndForward)];
     let lowering = LowerOptions::default();
     let simulator = Simulator {
-        model: model.map(|model| model.0).unwrap_or_default(),
+        model: Plain::inner(model).copied().unwrap_or_default(),
         pace: one_of("pace", pace, paces)?,
         forwarding: one_of("forwarding", forwarding, ways)?,
-        eager: eager.unwrap_or(DEFAULT_EAGER),
-        lowering: LowerOptions { segment: segment.unwrap_or(lowering.segment).max(1), ..lowering },
+        eager: Plain::inner(eager).unwrap_or(DEFAULT_EAGER),
+        lowering: LowerOptions {
+            segment: Plain::inner(segment).unwrap_or(lowering.segment).max(1),
+            ..lowering
+        },
         details,
     };
-    let mut scenario = Scenario { late, slow_ranks, slow_links, failed_links };
-    if let Some((spread, seed)) = skew {
+    let mut scenario = Scenario {
+        late: late.0,
+        slow_ranks: slow_ranks.0,
+        slow_links: slow_links.0,
+        failed_links: failed_links.0,
+    };
+    if let Some(Plain((spread, seed))) = skew {
         scenario.late.extend(Scenario::skew(schedule.0.ranks, spread, seed).late);
     }
-    let (schedule, topology) = (&schedule.0, &topology.0);
-    let outcome = listening(py, |budget| simulator.run_within(schedule, topology, bytes, &scenario, budget))?;
+    let (schedule, topology) = (schedule.0, topology.0);
+    let outcome =
+        listening(py, |budget| simulator.run_within(schedule, topology, bytes.0, &scenario, budget))?;
     outcome.map(PyOutcome).map_err(exception)
 }

@@ -3,10 +3,10 @@
 use pyo3::prelude::*;
 use ringroad_core::synthesis::bfb::BreadthFirst;
 
-use crate::arguments::argument;
-use crate::errors::{raise, schedule_error};
+use crate::arguments::Text;
+use crate::interpreter::errors::{raise, schedule_error};
 use crate::results::object;
-use crate::topology::TopologyArgument;
+use crate::values::topology::TopologyArgument;
 
 /// The Python module with the classes of these results.
 pub const SYNTHESIS: &str = "ringroad.lab.synthesis";
@@ -15,8 +15,8 @@ pub const SYNTHESIS: &str = "ringroad.lab.synthesis";
 #[pyfunction]
 pub fn bfb_cost<'py>(
     py: Python<'py>,
-    #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
-    #[pyo3(from_py_with = argument)] collective: &str,
+    topology: TopologyArgument<'_>,
+    collective: Text<'_>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (topology, collective) = (topology.resolve()?, collective.parse().map_err(raise)?);
     let cost = py.detach(|| BreadthFirst::from_topology(&topology, collective)).map_err(schedule_error)?;
