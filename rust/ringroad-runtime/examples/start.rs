@@ -55,8 +55,8 @@ fn meet(place: &JobPlace, rank: usize, ranks: usize, counts: &Arc<[AtomicUsize; 
     let store = Arc::new(Counted { store, counts: counts.clone() });
     let endpoint = EndpointInfo::new(rank, ranks, "", "", Vec::new());
     let now = Instant::now();
-    let mut rendezvous =
-        Rendezvous::join(store, "start", endpoint, None, now..now + TIMEOUT).expect("rank 0 announces a place");
+    let mut rendezvous = Rendezvous::join(store, "start", endpoint, None, now..now + TIMEOUT)
+        .expect("rank 0 announces a place");
     rendezvous.exchange().expect("all ranks come");
     let endpoints = rendezvous.exchange_addresses("tcp", "1", vec![ADDRESS.to_vec()]);
     endpoints.expect("all ranks say where they listen")
@@ -74,7 +74,8 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let ranks: usize = words.first().and_then(|word| word.parse().ok()).expect("start RANKS");
     let port = words.get(1).map(|word| word.parse().expect("a port"));
-    let free = || TcpListener::bind("127.0.0.1:0").and_then(|door| door.local_addr()).expect("a free port").port();
+    let free =
+        || TcpListener::bind("127.0.0.1:0").and_then(|door| door.local_addr()).expect("a free port").port();
     let port: u16 = port.unwrap_or_else(free);
     let place = JobPlace { host: "127.0.0.1".to_owned(), ports: vec![port], job: "start".to_owned() };
     let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);

@@ -93,8 +93,9 @@ impl PauseInquiry {
         let next = agreements.next.load(Ordering::Relaxed);
         if self.number.replace(next) != Some(next) {
             let left_out = agreements.left_out.lock();
-            let ranks = 0..self.of.endpoints.len();
-            self.others = ranks.filter(|rank| *rank != self.of.rank && !left_out.contains(rank)).collect();
+            // Where all were paused together, they do not all ask the same rank at the same time.
+            let ranks = (self.of.rank + 1..self.of.endpoints.len()).chain(0..self.of.rank);
+            self.others = ranks.filter(|rank| !left_out.contains(rank)).collect();
         }
         let (of, mut has_ended) = (&self.of, false);
         self.others.retain(|rank| match of.counts_with(*rank, next) {
