@@ -87,8 +87,7 @@ def processes(options: argparse.Namespace) -> Iterator[Row]:
         print(f"no Open MPI: {options.mpi_python} has no mpi4py and NumPy, or there is no mpirun")
     for ranks in options.ranks:
         found = {library: job(library, ranks, options) for library in libraries}
-        for row in found.values():
-            yield row
+        yield from found.values()
         show_processes(ranks, found)
 
 
@@ -151,7 +150,13 @@ def choice(options: argparse.Namespace) -> Iterator[Row]:
             except ringroad.RingroadError as error:
                 algorithm = str(error)
             seconds = time.perf_counter() - begun
-            yield {"kind": "choice", "network": spec, "collective": collective, "algorithm": algorithm, "seconds": seconds}
+            yield {
+                "kind": "choice",
+                "network": spec,
+                "collective": collective,
+                "algorithm": algorithm,
+                "seconds": seconds,
+            }
             lines.append([spec, collective, algorithm, seconds_text(seconds)])
     print_table(["network", "collective", "choice", "time"], lines, right=["time"])
 
@@ -198,7 +203,9 @@ def main() -> None:
     parser.add_argument("--parts", type=words, default=[*PARTS], help="of: " + ", ".join(PARTS))
     parser.add_argument("--ranks", type=numbers, default=[8, 16, 32, 64, 128], help="processes")
     parser.add_argument("--many", type=numbers, default=[256, 1024, 4096], help="ranks that meet")
-    parser.add_argument("--networks", type=lambda text: text.split(";"), default=["hosts:128x8", "torus:32x32", "hosts:512x8"])
+    parser.add_argument(
+        "--networks", type=lambda text: text.split(";"), default=["hosts:128x8", "torus:32x32", "hosts:512x8"]
+    )
     parser.add_argument("--hosts", default="64x4", help="emulated hosts, and ranks on each")
     parser.add_argument("--rate", default="20Mbit", help="of a cable between emulated hosts")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds that each job may take")

@@ -70,7 +70,7 @@ def main() -> None:
         return found
 
     def timed(call: Callable[[], object], count: int) -> float:
-        """Seconds a call, on the slowest rank, in a row of calls that a barrier ends: a root is not ahead of the others."""
+        """Seconds a call, on the slowest rank, in a row of calls that a barrier ends: so no root is ahead."""
         barrier()
         start = time.perf_counter()
         for _ in range(count):
