@@ -116,7 +116,7 @@ def test_every_cable_has_the_rate_of_its_link(monkeypatch):
 
 @pytest.mark.parametrize("spec", ["ring:257", "ring:1"])
 def test_a_network_of_another_size_is_refused(spec, refused):
-    with refused(ringroad.TopologyError, 36):
+    with refused(ringroad.TopologyError, 256):
         wired(spec)
 
 
