@@ -8,6 +8,7 @@
 #   carriers  emulated networks by what carries the messages: tcp, UCX, gloo, plain sockets (40 minutes)
 #   choice    the chosen algorithm beside all others, simulated: 37 networks, 4 sizes, 5 collectives (minutes)
 #   model     the cost model: every algorithm on 16,384 ranks, and the figures of all papers
+#   scale     up to 128 processes beside Open MPI, 4,096 ranks that meet, 64 emulated hosts (PARTS=start,choice; 20 minutes)
 #   thin      slow emulated networks: wire formats beside exact elements, gloo and Open MPI (15 minutes)
 #   kernels   the reduction kernels beside plain loops, in both caches and in memory (2 minutes)
 #   solvers   conjugate gradients beside mpi4py, on 2 and 4 ranks (1 minute)
@@ -86,6 +87,10 @@ discover)
     ;;
 carriers)
     "$python" benchmarks/carriers.py "${json[@]}"
+    ;;
+scale)
+    [[ ${MPI_PYTHON:-} || ${PARTS:-processes} != *processes* ]] || with_mpi
+    "$python" benchmarks/scale.py ${PARTS:+--parts "$PARTS"} "${json[@]}"
     ;;
 model)
     "$python" -m ringroad.lab.reproduce.speed

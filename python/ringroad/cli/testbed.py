@@ -27,7 +27,7 @@ _SHOWN = 30  # errors show this many characters of a wrong list
 
 
 def testbed(
-    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="Spec or file, with 2 to 36 ranks.")],
+    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="Spec or file, with 2 to 256 ranks.")],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="Command to run on each rank.")],
     rate: Annotated[
         float,

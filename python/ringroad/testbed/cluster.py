@@ -36,7 +36,7 @@ def emulate(
     (`hosts:2x4`) share its memory.
 
     Args:
-        topology: A `Topology`, a spec, or the path of a graph's file; 2 to 36 ranks.
+        topology: A `Topology`, a spec, or the path of a graph's file; 2 to 256 ranks.
         rate: What a cable carries in each direction, times the capacity of its link: "100Mbit", or bytes per
             second. If links have different bandwidths, as in a graph's file, this is the rate of the fastest, and
             the others get less in proportion.

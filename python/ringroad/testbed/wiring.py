@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from ringroad._native import Topology, TopologyError
 
-MOST_RANKS = 36
+MOST_RANKS = 256
 LEAST_DELAY, MOST_DELAY = 100e-6, 10.0
 """Seconds. A shorter delay is no longer than what the process that delays packets needs itself."""
 Stated = Literal["stated"]

@@ -39,6 +39,7 @@ const UNSAFE: &[&str] = &[
     "fuzzing.rs",
     "network/datagram.rs",
     "os/fork.rs",
+    "os/memory.rs",
     "os/scheduler.rs",
     "os/tcp_info.rs",
     "transport/buffer.rs",

@@ -8,7 +8,7 @@ use ringroad_runtime::choice::choices::candidates;
 fn candidates_are_those_of_the_core() {
     for (spec, collective) in [
         ("torus:4x8", Collective::Allreduce),
-        // From 128 ranks on, several threads share the work.
+        // From 512 ranks on, several threads share the work.
         ("torus:32x32", Collective::Allreduce),
         ("petersen", Collective::Alltoall),
         ("without(torus:4x4, 0-1)", Collective::Broadcast { root: 0 }),

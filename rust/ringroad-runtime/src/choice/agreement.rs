@@ -23,6 +23,10 @@ use crate::os::machine::{
     OVERSUBSCRIBED_REDUCE, OVERSUBSCRIBED_STEP, SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_COPY,
     SHARED_MESSAGE, SHARED_PART, SHARED_REDUCE, SHARED_STEP, SHORTEST_SEGMENT,
 };
+use crate::os::memory;
+
+/// From so many ranks on, candidates' schedules take megabytes of memory while rank 0 chooses, most of which it would keep.
+const MANY: usize = 64;
 
 /// The cost model of a network until it is measured. It covers the start of a step between two processes, another
 /// message of the same step, and reducing from memory. The topology describes the links. The cost of messages that
@@ -93,6 +97,9 @@ pub(crate) fn agree(
     report: &DiscoveryReport,
 ) -> Result<Choices> {
     let mine = (rank == 0).then(|| choose(endpoints, config, options, per_host, report).and_then(read_back));
+    if rank == 0 && endpoints.len() >= MANY {
+        memory::give_back();
+    }
     let text = mine.as_ref().map(|choices| {
         let shared: SharedChoices = choices.clone().map_err(Refusal::from);
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")

@@ -30,8 +30,10 @@ use crate::os::messages::warn_once;
 /// do not matter.
 const MOST_BYTES: Bytes = 1 << 48;
 
-/// From this many ranks on it pays to share the work among the cores, and to compute bounds first.
+/// From this many ranks on it pays to compute bounds first.
 const MANY: usize = 128;
+/// From this many on, to share the work among the cores, too: each thread leaves megabytes that the C library keeps.
+const SHARED: usize = 512;
 
 /// How well the cost of a candidate is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +92,7 @@ impl<'a> Evaluator<'a> {
         let base = topology.base();
         let mut routes = vec![Routes::new(base)];
         let formulas = routes[0].have_formulas();
-        routes.resize_with(if many { cores() } else { 1 }, || Routes::new(base));
+        routes.resize_with(if topology.ranks() < SHARED { 1 } else { cores() }, || Routes::new(base));
         let bounds = if many || topology.is_irregular() { Bounds::new(base) } else { None };
         Evaluator { topology, bounds, formulas, routes, kept, start, budget }
     }

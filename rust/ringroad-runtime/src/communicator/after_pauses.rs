@@ -93,9 +93,9 @@ impl PauseInquiry {
         let next = agreements.next.load(Ordering::Relaxed);
         if self.number.replace(next) != Some(next) {
             let left_out = agreements.left_out.lock();
-            let ranks = 0..self.followed.endpoints.len();
-            self.others =
-                ranks.filter(|rank| *rank != self.followed.rank && !left_out.contains(rank)).collect();
+            // Where all were paused together, they do not all ask the same rank at the same time.
+            let ranks = (self.followed.rank + 1..self.followed.endpoints.len()).chain(0..self.followed.rank);
+            self.others = ranks.filter(|rank| !left_out.contains(rank)).collect();
         }
         let (followed, mut has_ended) = (&self.followed, false);
         self.others.retain(|rank| match followed.counts_with(*rank, next) {

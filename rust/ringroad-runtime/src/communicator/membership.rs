@@ -225,7 +225,8 @@ impl AgreementRound<'_> {
                 if asked[rank].is_some_and(|since| now - since > SILENCE) && self.proposer.counts_on(rank) {
                     self.step(|proposer, acceptor| proposer.lose(acceptor, rank));
                 }
-                if let (None, Some(request)) = (asked[rank], self.proposer.request(rank)) {
+                let request = if asked[rank].is_none() { self.proposer.request(rank) } else { None };
+                if let Some(request) = request {
                     if lines[rank].is_none() {
                         lines[rank] = Some(self.line(rank, tell.clone())?);
                     }

@@ -10,6 +10,8 @@ pub(crate) mod kept;
 pub(crate) mod liveness;
 pub(crate) mod lock;
 pub mod machine;
+#[allow(unsafe_code)]
+pub(crate) mod memory;
 pub(crate) mod messages;
 mod netlink;
 pub(crate) mod owner;

@@ -1,6 +1,7 @@
 //! What this process remembers of agreements, and tells others.
 
 use std::collections::VecDeque;
+use std::mem::{discriminant, Discriminant};
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
@@ -53,7 +54,8 @@ impl Rounds {
         let mut groups = self.groups.lock();
         let group = groups.get_or_insert_mut(group.to_owned(), GroupRounds::default);
         group.note_pauses();
-        if group.rounds.back().is_none_or(|(last, _)| *last < number) {
+        let is_new = group.rounds.back().is_none_or(|(last, _)| *last < number);
+        if is_new {
             let mut acceptor = Acceptor::default();
             if group.resigned {
                 acceptor.resign();
@@ -65,8 +67,13 @@ impl Rounds {
         }
         let mut outdated = Acceptor::default();
         let found = group.rounds.iter_mut().find(|(known, _)| *known == number);
-        let done = act(found.map_or(&mut outdated, |(_, acceptor)| acceptor));
-        self.changed.notify_all();
+        let acceptor = found.map_or(&mut outdated, |(_, acceptor)| acceptor);
+        let before = stage(acceptor);
+        let done = act(acceptor);
+        // A leader hears from all others: were those woken each time who wait for its news, they would keep it busy.
+        if is_new || stage(acceptor) != before {
+            self.changed.notify_all();
+        }
         done
     }
 
@@ -89,6 +96,7 @@ impl Rounds {
         deadline: Instant,
     ) -> Reply {
         let mut groups = self.groups.lock();
+        let mut is_late = false;
         loop {
             let reply = groups.get_mut(group).map_or(Reply::Absent, |group| {
                 group.note_pauses();
@@ -101,9 +109,16 @@ impl Rounds {
                 }
             });
             let is_news = !matches!(reply, Reply::Absent | Reply::Undecided(_));
-            if is_news || self.changed.wait_until(&mut groups, deadline).timed_out() {
+            if is_news || is_late {
                 return reply;
             }
+            is_late = self.changed.wait_until(&mut groups, deadline).timed_out();
         }
     }
+}
+
+/// What those who wait for news of an agreement wait for a change of: whether the rank has come, has accepted, has decided, or
+/// takes no part any more. No decision names this asker.
+fn stage(acceptor: &mut Acceptor) -> Discriminant<Reply> {
+    discriminant(&acceptor.answer(Rank::MAX, &ProposerRequest::Learn))
 }

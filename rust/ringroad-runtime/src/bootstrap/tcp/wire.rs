@@ -18,6 +18,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 const ADMISSION: Duration = Duration::from_secs(30);
 /// Nothing can be done in no time.
 pub const LEAST: Duration = Duration::from_millis(1);
+/// Values of so many bytes are copied, so that they leave with what precedes them.
+const SHORT: usize = 2 << 10;
 const LONGEST_KEY: usize = 1 << 10;
 const LONGEST_VALUE: usize = 64 << 20;
 
@@ -253,8 +255,8 @@ impl StoreConnection {
         bytes.extend((key.len() as u16).to_le_bytes());
         bytes.extend((value.len() as u32).to_le_bytes());
         bytes.extend(key.as_bytes());
-        // A short message leaves in one piece, and a long value from where it lies.
-        let (begin, rest) = value.split_at(value.len().min(PLAIN - bytes.len()));
+        // A short message leaves in one piece, and a long value from where it lies: a server sends the same to all ranks.
+        let (begin, rest) = value.split_at(if value.len() > SHORT { 0 } else { value.len() });
         bytes.extend(begin);
         self.write(&bytes, end)?;
         self.write(rest, end)
