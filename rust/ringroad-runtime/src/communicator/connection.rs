@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Collective, Rank};
 
-use super::after_pauses::{self, Followed};
 use super::carrier;
 use super::exploration::{explore, interface, share_loopback, warning};
 use super::paths;
+use super::recovery::after_pauses::{self, Followed};
 use super::status::Reporting;
 use super::{Called, Communicator, CommunicatorState, ThreadFamily};
 use crate::bootstrap::neighbourhood::{Neighbourhood, Offered};

@@ -1,19 +1,16 @@
 //! A group of ranks that call collectives together.
 
 mod adaptation;
-mod after_pauses;
 mod arrays;
 mod carrier;
 mod connection;
 mod discovery;
 mod exploration;
-mod membership;
 mod paths;
 mod patience;
 mod quiesce;
-mod regrouping;
+mod recovery;
 mod revision;
-mod split;
 mod status;
 
 use std::borrow::BorrowMut;
@@ -28,13 +25,13 @@ use ringroad_core::{Bytes, Collective, Rank, Wire};
 
 use self::adaptation::Adaptation;
 pub use self::adaptation::{LookReason, NetworkChange, NetworkView, Straggle};
-use self::after_pauses::Agreements;
 pub use self::arrays::CallShape;
 pub use self::carrier::between_hosts;
 pub use self::connection::Means;
 pub use self::discovery::Discovered;
 pub use self::patience::GoOn;
 use self::quiesce::{Admission, Quiesce};
+use self::recovery::after_pauses::Agreements;
 use self::status::Reporting;
 use crate::bootstrap::EndpointInfo;
 use crate::calls::call::{CallKey, Operation, Prepared, PROC_NULL};
@@ -171,6 +168,15 @@ impl Communicator {
     /// The endpoints of all ranks.
     pub fn endpoints(&self) -> &[EndpointInfo] {
         &self.endpoints
+    }
+
+    /// What it was made with. Ranks that are threads of one process have nothing to regroup with.
+    pub(crate) fn means(&self) -> Result<&Means> {
+        self.means.as_deref().ok_or_else(|| {
+            Error::Argument(
+                "ranks that are threads of one process are lost together; none is left to regroup".to_owned(),
+            )
+        })
     }
 
     /// A description of the transport.
