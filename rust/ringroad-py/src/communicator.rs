@@ -9,6 +9,7 @@ use pyo3::types::PyString;
 use ringroad_runtime::bootstrap::Handle;
 use ringroad_runtime::communicator::Means;
 use ringroad_runtime::config::Config;
+use ringroad_runtime::network::{discover, DISCOVERY};
 use ringroad_runtime::{part_of, Communicator, Options};
 
 use crate::arguments::argument;
@@ -152,7 +153,7 @@ impl PyCommunicator {
             }
         }
         let options = options(timeout, topology, algorithm, deterministic, name)?;
-        let means = Means { wheel: ucx_wheel(py)?, config, options };
+        let means = Means { wheel: ucx_wheel(py)?, config, options, discovery: Some(DISCOVERY) };
         let communicator = shutdown::waiting(py, || means.connect(means.time(), store.clone(), rank, size));
         Ok(PyCommunicator::new(store.outcome(py, communicator)?))
     }
@@ -537,7 +538,7 @@ impl PyCommunicator {
         let budget = Duration::try_from_secs_f64(budget).map_err(|_| {
             PyValueError::new_err(format!("budget {budget} is not a number of seconds, 0 or more"))
         })?;
-        let discovered = interruptible(py, |go_on| self.0.discover(budget, timeout, go_on))?;
+        let discovered = interruptible(py, |go_on| discover(&self.0, budget, timeout, go_on))?;
         Ok(serde_json::to_string(&discovered).expect("numbers and text can be written"))
     }
 

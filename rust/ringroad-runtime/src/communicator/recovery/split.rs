@@ -70,8 +70,8 @@ impl Communicator {
         if color.is_none() {
             return Ok(None);
         }
-        let wheel = self.means.as_ref().and_then(|means| means.wheel.clone());
-        let means = Means { wheel, config, options };
+        let Means { wheel, discovery, .. } = self.means()?;
+        let means = Means { wheel: wheel.clone(), config, options, discovery: *discovery };
         if members.len() == 1 {
             return means.alone(patience).map(Some);
         }

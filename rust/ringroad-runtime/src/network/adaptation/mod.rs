@@ -1,24 +1,31 @@
-//! What is known of changes of the network while a communicator is used.
+//! What follows the changes of a network while a communicator is used.
 //!
-//! Ranks look at the times of their calls (`watch`), vote before which call all look at the network (`quiesce`), and then
+//! Ranks look at the times of their calls (`watch`), vote before which call all look at the network (`pace`), and then
 //! measure it and choose again (`revision`). Each communicator looks after itself. One that is made of another's ranks begins
 //! with what is known then.
+
+mod pace;
+mod revision;
+mod watch;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringroad_core::changes::{Changes, Difference};
-use ringroad_core::discovery::Mismatch;
-use ringroad_core::{Rank, Topology};
-use serde::{Deserialize, Serialize};
+use ringroad_core::changes::Changes;
 
-use crate::bootstrap::EndpointInfo;
+use self::pace::VotePace;
+use self::watch::{Sign, Suspicion, Watching};
+use crate::adaptation::{Adaptation, Present};
+use crate::bootstrap::{hosts, Exchange};
+use crate::calls::call::{Prediction, Prepared};
+use crate::choice::agreement::slowest;
 use crate::choice::choices::{Choices, NetworkOrigin};
+use crate::communicator::Group;
 use crate::config::Budget;
-use crate::network;
+use crate::error::Result;
 use crate::os::lock::Mutex;
+use crate::os::messages::warn_once;
 use crate::os::scheduler::Cores;
-use crate::transport::CountedConnection;
 
 /// How long a rank suspects nothing after the network has changed, and after it has not; the latter doubles each time.
 const REST: Duration = Duration::from_secs(3);
@@ -26,69 +33,17 @@ const LONGEST_REST: Duration = Duration::from_secs(600);
 /// How soon the ranks look whether what had become slow has recovered; the time doubles each time.
 const AGAIN: Duration = Duration::from_secs(4);
 const LATEST_AGAIN: Duration = Duration::from_secs(64);
-
-/// Why ranks look at the network again: calls took `ratio` times as long as usual.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct LookReason {
-    /// The ranks that have noticed.
-    pub rank: Rank,
-    /// How many times as long as usual.
-    pub ratio: f32,
-    /// What the latest call has taken, in seconds.
-    pub took: f32,
-    /// What was predicted.
-    pub predicted: f32,
-}
-
-/// A change of the network to which the ranks have reacted.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NetworkChange {
-    /// The number of the collective call before which they have.
-    pub call: u64,
-    /// The links that carry more or less than before.
-    pub links: Vec<Difference>,
-    /// Why they have looked.
-    pub reason: Option<LookReason>,
-}
-
-/// Ranks that have come late to calls, while the links were as before.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Straggle {
-    /// The number of the collective call before which all ranks have looked.
-    pub call: u64,
-    /// The ranks that were late.
-    pub ranks: Vec<Rank>,
-    /// Why they have looked.
-    pub reason: LookReason,
-}
-
-/// The network as the ranks see it.
-#[derive(Debug, Clone, Serialize)]
-pub struct NetworkView {
-    /// As it is now.
-    pub topology: Topology,
-    /// Where it comes from.
-    pub origin: NetworkOrigin,
-    /// Whether the ranks look after it.
-    pub watched: bool,
-    /// How the network that the user has named differs from the one that the ranks have found.
-    pub mismatch: Option<Mismatch>,
-    /// What has changed so far.
-    pub changes: Vec<NetworkChange>,
-    /// Which ranks were the reason that calls took longer, not the network.
-    pub stragglers: Vec<Straggle>,
-    /// The connections to other hosts, if they are of our own.
-    pub connections: Vec<CountedConnection>,
-}
+/// How long looking at the network may take besides what the settings allow.
+const MEASUREMENT_ALLOWANCE: Duration = Duration::from_secs(10);
 
 /// What is known now.
-pub(super) struct Present {
-    pub choices: Arc<Choices>,
-    pub changes: Changes,
-    pub history: Vec<NetworkChange>,
-    pub stragglers: Vec<Straggle>,
+struct Known {
+    present: Present,
+    changes: Changes,
+    /// What this rank suspected when it last voted.
+    suspicion: Option<Suspicion>,
     /// The cores when calls last took unusually long.
-    pub suspected: Option<Cores>,
+    suspected: Option<Cores>,
     /// How long to rest after a look that finds nothing.
     rest: Duration,
     /// Until when this rank suspects nothing.
@@ -98,17 +53,21 @@ pub(super) struct Present {
 }
 
 /// What a communicator knows of its network, which can be measured again.
-pub(super) struct Adaptation {
+pub(crate) struct Follower {
+    group: Group,
     /// How long the ranks measure.
-    pub budget: Duration,
-    pub present: Mutex<Present>,
+    budget: Duration,
+    pace: VotePace,
+    watching: Mutex<Watching>,
+    known: Mutex<Known>,
 }
 
-impl Adaptation {
+impl Follower {
     /// For a communicator of these ranks, if they watch their network. The same on all ranks: rank 0's budget counts, and
     /// any rank can turn it off.
-    pub fn for_ranks(endpoints: &[EndpointInfo], choices: &Arc<Choices>) -> Option<Arc<Adaptation>> {
-        let several = network::hosts(endpoints).into_iter().any(|host| host > 0);
+    pub fn for_group(group: Group) -> Option<Follower> {
+        let Group { endpoints, choices, .. } = &group;
+        let several = hosts(endpoints).into_iter().any(|host| host > 0);
         let is_off =
             endpoints.iter().any(|endpoint| endpoint.adaptation.is_some_and(|budget| budget.is_zero()));
         let is_found = choices.origin == NetworkOrigin::Found;
@@ -116,47 +75,115 @@ impl Adaptation {
         if !several || is_off {
             return None;
         }
-        let present = Present {
-            choices: choices.clone(),
+        let known = Known {
+            present: Present::first(choices),
             changes: Changes::default(),
-            history: Vec::new(),
-            stragglers: Vec::new(),
+            suspicion: None,
             suspected: None,
             rest: REST,
             until: None,
             again: AGAIN,
         };
-        Some(Arc::new(Adaptation { budget, present: Mutex::new(present) }))
+        Some(Follower {
+            budget,
+            pace: VotePace::new(slowest(&choices.topology, choices.model.bandwidth)),
+            watching: Mutex::new(Watching::new()),
+            known: Mutex::new(known),
+            group,
+        })
     }
 
-    /// What has changed, and who was late.
-    pub fn seen(&self) -> (Vec<NetworkChange>, Vec<Straggle>) {
-        let present = self.present.lock();
-        (present.history.clone(), present.stragglers.clone())
+    /// Lets the ranks vote before their next call, and this one want to look.
+    #[cfg(test)]
+    pub fn vote_next(&self, wants_to_look: bool) {
+        self.pace.vote_next();
+        self.watching.lock().look_from(wants_to_look.then(Instant::now));
+    }
+
+    /// Says that calls take much longer than predicted, from the first on.
+    fn warn_of(&self, suspicion: Suspicion) {
+        let topology = self.known.lock().present.choices.topology.spec();
+        let Suspicion { took, predicted, .. } = suspicion;
+        let (collective, bytes) = suspicion.calls();
+        let text = format!(
+            "{}: {} of {} KiB and more takes {:.1} ms where {:.1} ms were predicted on {topology}: its rates may be \
+             wrong, or ranks come late; `ringroad discover` shows what the network is, RINGROAD_TOPOLOGY names it",
+            self.group.name,
+            collective.name(),
+            bytes >> 10,
+            1e3 * took,
+            1e3 * predicted
+        );
+        warn_once("unpredicted", &text);
     }
 
     /// Whether this rank suspects nothing now.
-    pub fn is_resting(&self) -> bool {
-        self.present.lock().until.is_some_and(|until| Instant::now() < until)
+    fn is_resting(&self) -> bool {
+        self.known.lock().until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Ends what followed from a vote. Returns when to look at the network in any case, if it is not as it was at first.
-    pub fn rest(&self, has_changed: bool, was_suspected: bool) -> Option<Instant> {
-        let mut present = self.present.lock();
+    /// Ends what followed from a vote. The ranks look at the network again in any case, if it is not as it was at first.
+    fn rest(&self, has_changed: bool, was_suspected: bool) {
+        let mut known = self.known.lock();
         let now = Instant::now();
         let mut rest = REST;
         if has_changed {
-            (present.rest, present.again) = (REST, AGAIN);
+            (known.rest, known.again) = (REST, AGAIN);
         } else if was_suspected {
-            rest = present.rest;
-            present.rest = (2 * rest).min(LONGEST_REST);
+            rest = known.rest;
+            known.rest = (2 * rest).min(LONGEST_REST);
         }
-        present.until = Some(now + rest);
-        if present.changes.is_empty() {
-            return None;
+        known.until = Some(now + rest);
+        let due = (!known.changes.is_empty()).then(|| now + known.again);
+        if due.is_some() {
+            known.again = (2 * known.again).min(LATEST_AGAIN);
         }
-        let due = now + present.again;
-        present.again = (2 * present.again).min(LATEST_AGAIN);
-        Some(due)
+        drop(known);
+        self.watching.lock().look_from(due);
+    }
+}
+
+impl Adaptation for Follower {
+    fn before_call(&self, call: &Prepared) -> bool {
+        self.pace.begins(&call.key)
+    }
+
+    fn after_call(&self, prediction: Prediction, took: Duration) {
+        self.watching.lock().note(prediction, took);
+    }
+
+    fn vote(&self) -> bool {
+        let (sign, is_due) = self.watching.lock().take_sign();
+        let suspected = |at: Cores| self.known.lock().suspected.replace(at);
+        let suspicion = match sign {
+            Sign::Nothing => None,
+            Sign::Changed(suspicion) => {
+                suspected(Cores::now());
+                Some(suspicion)
+            }
+            Sign::Unpredicted(suspicion) => {
+                // Where cores are busy, calls take long on any network.
+                if suspected(Cores::now()).is_some_and(|since| !since.were_busy()) && self.group.rank == 0 {
+                    self.warn_of(suspicion);
+                }
+                None
+            }
+        };
+        let suspicion = suspicion.filter(|_| !self.is_resting());
+        self.known.lock().suspicion = suspicion;
+        is_due || suspicion.is_some()
+    }
+
+    fn time(&self) -> Duration {
+        let synthesis = self.group.means.config.budget.synthesis;
+        self.budget.saturating_add(synthesis).saturating_add(MEASUREMENT_ALLOWANCE)
+    }
+
+    fn look(&self, call: u64, ranks: &mut dyn Exchange) -> Result<Option<Arc<Choices>>> {
+        self.reconsider(call, ranks)
+    }
+
+    fn present(&self) -> Present {
+        self.known.lock().present.clone()
     }
 }

@@ -1,36 +1,24 @@
 //! What all ranks do when they have voted to look at their network: they measure the network again, and change their choices if it has changed.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use ringroad_core::changes::{Base, Changes, Difference, Observation};
 use ringroad_core::discovery::Evidence;
 use ringroad_core::units::rate_text;
-use ringroad_core::{Collective, Rank};
+use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::adaptation::{Adaptation, LookReason, NetworkChange, NetworkView, Present, Straggle};
-use super::discovery::AllgatherExchange;
-use super::patience::{GoOn, Patience};
-use super::quiesce::Quiesce;
-use super::Communicator;
-use crate::bootstrap::{refused, unreadable};
-use crate::calls::call::Operation;
-use crate::calls::request::Request;
-use crate::choice::agreement::{choose_again, slowest};
+use super::watch::{Suspicion, Watch};
+use super::Follower;
+use crate::adaptation::{LookReason, NetworkChange, Straggle};
+use crate::bootstrap::{hosts, leaders, refused, unreadable, Exchange};
+use crate::choice::agreement::choose_again;
 use crate::choice::choices::Choices;
 use crate::config::Debug;
-use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::kernels::dtype::DType;
-use crate::network::watch::{Suspicion, Watch};
-use crate::network::{self, DiscoveryLimits, Exchange};
-use crate::os::messages::warn_once;
-use crate::transport::buffer::Memory;
+use crate::error::Result;
+use crate::network::{self, DiscoveryLimits};
 
-/// How often a rank drives its calls in flight while it waits.
-const DRIVE_INTERVAL: Duration = Duration::from_millis(1);
 /// A rank that was in its calls for less than this part of the time of others comes late.
 const LATE: f64 = 0.5;
 
@@ -64,127 +52,64 @@ impl RevisionDecision {
     }
 }
 
-impl Communicator {
-    /// Follows changes of the network from now on, if its ranks are to watch it.
-    pub(super) fn watch_network(&mut self) -> Result<()> {
-        self.adaptation = Adaptation::for_ranks(&self.endpoints, &self.choices);
-        if let Some(adaptation) = &self.adaptation {
-            self.reporting.adaptation.get_or_init(|| Arc::downgrade(adaptation));
-            self.driver.get()?.with(Engine::watch);
-            self.state.lock().quiesce =
-                Some(Quiesce::new(slowest(&self.choices.topology, self.choices.model.bandwidth)));
-        }
-        Ok(())
-    }
-
-    /// Says that calls take much longer than predicted, from the first on.
-    pub(super) fn warn_of(&self, adaptation: &Adaptation, suspicion: Suspicion) {
-        let topology = adaptation.present.lock().choices.topology.spec();
-        let Suspicion { took, predicted, .. } = suspicion;
-        let (collective, bytes) = suspicion.calls();
-        let text = format!(
-            "{}: {} of {} KiB and more takes {:.1} ms where {:.1} ms were predicted on {topology}: its rates may be \
-             wrong, or ranks come late; `ringroad discover` shows what the network is, RINGROAD_TOPOLOGY names it",
-            self.name,
-            collective.name(),
-            bytes >> 10,
-            1e3 * took,
-            1e3 * predicted
-        );
-        warn_once("unpredicted", &text);
-    }
-
-    /// Drives calls in flight; returns whether some of them are collective. An error if the communicator has failed.
-    fn drive(&self) -> Result<bool> {
-        let driven = self.driver.get()?.with(|engine| {
-            if !engine.progress() {
-                engine.inspect();
-            }
-            Some(engine.check_usable().map(|()| engine.calls.has_collectives()))
+impl Follower {
+    /// Measures and decides. All ranks do this before the same call. Returns what they use from now on, if the network has
+    /// changed.
+    pub(super) fn reconsider(&self, call: u64, ranks: &mut dyn Exchange) -> Result<Option<Arc<Choices>>> {
+        let suspicion = self.known.lock().suspicion.take();
+        let latest = self.with_watch(|watch| {
+            watch.rest();
+            watch.latest()
         });
-        driven.unwrap_or_else(|| Err(Error::Aborted("the communicator has failed".to_owned())))
-    }
-
-    /// Measures and decides. All ranks do this before the same call, until its deadline.
-    pub(super) fn reconsider(&self, suspicion: Option<Suspicion>, deadline: Instant) -> Result<()> {
-        let adaptation = self.adaptation.as_ref().expect("only ranks that watch their network vote");
-        let go_on: GoOn = Arc::new(|| Ok(()));
-        let patience = Patience { start: Instant::now(), deadline, go_on: &go_on };
-        while self.drive()? {
-            patience.next(|| "earlier calls have not ended".to_owned())?;
-            std::thread::sleep(DRIVE_INTERVAL);
-        }
-        let driver = self.driver.get()?;
-        let number = self.state.lock().calls + 1;
-        let number = driver.with(|engine| engine.calls.shown(number));
-        let latest = driver.with(|engine| engine.with_watch(|watch| watch.latest()));
-        driver.with(|engine| engine.with_watch(Watch::rest));
-        let mut calls = AllgatherExchange { communicator: self, patience, internal: true };
-        let told = calls.collect("suspicions", &told(latest, suspicion), MOST_TOLD)?;
+        let told = ranks.collect("suspicions", &told(latest, suspicion), MOST_TOLD)?;
         let (latest, reason) = heard(&told)?;
-        let hosts = network::hosts(&self.endpoints);
-        let leaders = network::leaders(&hosts);
-        let first = &self.choices;
+        let (endpoints, first) = (&self.group.endpoints, &self.group.choices);
+        let leaders = leaders(&hosts(endpoints));
         let base = Base { topology: &first.topology, bandwidth: first.model.bandwidth, leaders: &leaders };
-        let ports = self.means()?.config.tcp_ports;
         let limits = DiscoveryLimits {
-            budget: adaptation.budget,
-            ports,
+            budget: self.budget,
+            ports: self.group.means.config.tcp_ports,
             memory: None,
             rounds: usize::MAX,
             probes: Some(base.probes()),
         };
-        let evidence = match network::gather(&mut calls, &self.endpoints, self.rank, &limits) {
-            Ok(gathered) => Ok(gathered.evidence),
-            // What cannot be used is the same on all ranks.
-            Err(error) => {
-                self.drive()?;
-                Err(error)
-            }
-        };
-        let decision = (self.rank == 0).then(|| match &evidence {
-            Ok(evidence) => self.judge(adaptation, &base, evidence, &latest),
+        // What cannot be used is the same on all ranks. If the communicator has failed, the next call says so.
+        let evidence = network::gather(ranks, endpoints, self.group.rank, &limits);
+        let decision = (self.group.rank == 0).then(|| match &evidence {
+            Ok(gathered) => self.judge(&base, &gathered.evidence, &latest),
             Err(error) => RevisionDecision::nothing(error.to_string()),
         });
         let text =
             decision.map(|decision| serde_json::to_vec(&decision).expect("numbers and text can be written"));
-        let text = self.share(text, patience)?;
+        let text = ranks.share("decision", text)?;
         let decision = self.read(&text);
         let mut digest = Sha256::digest(&text).to_vec();
         digest.push(u8::from(decision.is_ok()));
-        let all = calls.collect("decisions", &digest, digest.len())?;
+        let all = ranks.collect("decisions", &digest, digest.len())?;
         let agreed = all.iter().all(|one| *one == digest);
         let is_suspected = reason.is_some();
-        match decision {
-            Ok((decision, choices)) if agreed => {
-                self.adopt(adaptation, (number, reason), decision, choices)?
-            }
+        let adopted = match decision {
+            Ok((decision, choices)) if agreed => self.adopt((call, reason), decision, choices),
             other => {
-                driver.with(|engine| engine.with_watch(Watch::restart));
+                self.with_watch(Watch::restart);
                 let why =
                     other.err().unwrap_or_else(|| "a rank cannot use what rank 0 has chosen".to_owned());
-                self.log_line(&format!("before call {number}: nothing changes, because {why}"));
+                self.log_line(&format!("before call {call}: nothing changes, because {why}"));
+                None
             }
-        }
-        let latest = adaptation.present.lock().history.last().map(|change| change.call);
-        let due = adaptation.rest(latest == Some(number), is_suspected);
-        driver.with(|engine| {
-            engine.look_at_network(due);
-            // What was noticed before this look.
-            engine.take_sign();
-        });
-        Ok(())
+        };
+        self.rest(adopted.is_some(), is_suspected);
+        Ok(adopted)
+    }
+
+    /// Does something with what the times of calls have shown.
+    fn with_watch<T>(&self, act: impl FnOnce(&mut Watch) -> T) -> T {
+        act(&mut self.watching.lock().watch)
     }
 
     /// On rank 0: what has changed, and what follows.
-    fn judge(
-        &self,
-        adaptation: &Adaptation,
-        base: &Base<'_>,
-        evidence: &Evidence,
-        latest: &[i64],
-    ) -> RevisionDecision {
-        let before = adaptation.present.lock().changes.clone();
+    fn judge(&self, base: &Base<'_>, evidence: &Evidence, latest: &[i64]) -> RevisionDecision {
+        let before = self.known.lock().changes.clone();
         let Observation { changes: now, is_doubtful } =
             base.observe(&before, &evidence.traces, &evidence.rounds);
         if now.is_like(&before) && is_doubtful {
@@ -216,9 +141,9 @@ impl Communicator {
     }
 
     fn choices_for(&self, now: &Changes, base: &Base<'_>) -> Result<Choices> {
-        let means = self.means()?;
         let topology = now.apply(base.topology)?;
-        choose_again(&self.choices, topology, &means.config, &means.options, base.leaders.len())
+        let (first, means) = (&self.group.choices, &self.group.means);
+        choose_again(first, topology, &means.config, &means.options, base.leaders.len())
     }
 
     /// Reads and checks what rank 0 has decided.
@@ -226,96 +151,46 @@ impl Communicator {
         let mut decision: RevisionDecision =
             serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let choices = match decision.choices.take() {
-            None => self.choices.clone(),
+            None => self.group.choices.clone(),
             Some(choices) => {
-                choices.check(self.size(), self.choices.place.per_host)?;
+                choices.check(self.group.endpoints.len(), self.group.choices.place.per_host)?;
                 Arc::new(choices)
             }
         };
         Ok((decision, choices))
     }
 
-    /// All ranks do this before the same call.
+    /// All ranks do this before the same call. Returns the choices if the network has changed.
     fn adopt(
         &self,
-        adaptation: &Adaptation,
         (number, reason): (u64, Option<LookReason>),
         decision: RevisionDecision,
         choices: Arc<Choices>,
-    ) -> Result<()> {
-        let driver = self.driver.get()?;
+    ) -> Option<Arc<Choices>> {
         let Some(changes) = decision.changes else {
             let go_on = if decision.is_doubtful { Watch::restart } else { Watch::get_used };
-            driver.with(|engine| engine.with_watch(go_on));
+            self.with_watch(go_on);
             self.log_line(&format!("before call {number}: {}", decision.note));
             if let (Some(reason), false) = (reason, decision.late.is_empty()) {
                 let straggle = Straggle { call: number, ranks: decision.late, reason };
-                adaptation.present.lock().stragglers.push(straggle);
+                self.known.lock().present.stragglers.push(straggle);
             }
-            return Ok(());
+            return None;
         };
-        self.state.lock().planner.replace(choices.clone());
-        driver.with(|engine| engine.with_watch(Watch::restart));
+        self.with_watch(Watch::restart);
         let change = NetworkChange { call: number, links: decision.links, reason };
         self.log_line(&sentence(&change));
-        let mut present = adaptation.present.lock();
-        present.history.push(change);
-        (present.choices, present.changes) = (choices, changes);
-        Ok(())
+        let mut known = self.known.lock();
+        known.present.changes.push(change);
+        (known.present.choices, known.changes) = (choices.clone(), changes);
+        Some(choices)
     }
 
     /// One line on rank 0, for those who want to know.
     fn log_line(&self, text: &str) {
-        if self.rank == 0 && self.debug >= Debug::Info {
-            eprintln!("ringroad: {}: {text}", self.name);
+        if self.group.rank == 0 && self.group.means.config.debug >= Debug::Info {
+            eprintln!("ringroad: {}: {text}", self.group.name);
         }
-    }
-
-    /// Rank 0's text, on all ranks.
-    fn share(&self, text: Option<Vec<u8>>, patience: Patience<'_>) -> Result<Vec<u8>> {
-        let operation = Operation::Collective(Collective::Broadcast { root: 0 });
-        let broadcast = |dtype: DType, elements: usize, value: Option<Memory>| {
-            let output = Memory::zeroed(elements * dtype.size());
-            let input = value.unwrap_or_else(Memory::nothing);
-            let request = Request::new(operation, dtype, elements, input, output);
-            self.run_patiently(request.internal(), patience)
-        };
-        let length = text.as_ref().map(|text| Memory::of_slice(&[text.len() as i64]));
-        let length = broadcast(DType::I64, 1, length)?.to_vec::<i64>()[0].max(0) as usize;
-        Ok(broadcast(DType::U8, length, text.map(|text| Memory::of_slice(&text)))?.to_vec())
-    }
-
-    /// The network as the ranks see it now.
-    pub fn network(&self) -> NetworkView {
-        let choices = self.present();
-        let (changes, stragglers) = self.adaptation().map(Adaptation::seen).unwrap_or_default();
-        NetworkView {
-            topology: choices.topology.clone(),
-            origin: choices.origin,
-            watched: self.adaptation.is_some(),
-            mismatch: choices.mismatch.clone(),
-            changes,
-            stragglers,
-            connections: self
-                .driver
-                .get()
-                .map(|driver| driver.with(|engine| engine.transport().connections()))
-                .unwrap_or_default(),
-        }
-    }
-
-    /// `None` in a forked child, too, where another thread may have held its locks.
-    fn adaptation(&self) -> Option<&Adaptation> {
-        self.adaptation.as_deref().filter(|_| self.driver.get().is_ok())
-    }
-
-    /// The current choices. A forked child sees the first ones.
-    pub(super) fn present(&self) -> Arc<Choices> {
-        let present = |adaptation: &Adaptation| {
-            let present: &Present = &adaptation.present.lock();
-            present.choices.clone()
-        };
-        self.adaptation().map_or_else(|| self.choices.clone(), present)
     }
 }
 
