@@ -1,4 +1,4 @@
-//! What rank 0 knows of the network, and what it tells the user of it. Who has found it out is no matter here.
+//! What rank 0 knows of the network, as plain data, and what it tells the user of it.
 
 use ringroad_core::discovery::{FoundNetwork, How, Mismatch};
 use ringroad_core::topology::Link;
