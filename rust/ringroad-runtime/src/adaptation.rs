@@ -32,7 +32,7 @@ pub(crate) trait Adaptation: Send + Sync {
 
     /// Looks at the network with the other ranks, before the call of this number. Returns what the ranks use from now on, if
     /// that is something else.
-    fn look(&self, call: u64, ranks: &mut dyn Exchange) -> Result<Option<Arc<Choices>>>;
+    fn reconsider(&self, call: u64, ranks: &mut dyn Exchange) -> Result<Option<Arc<Choices>>>;
 
     /// What is known now.
     fn present(&self) -> Present;

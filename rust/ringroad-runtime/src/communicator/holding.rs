@@ -71,7 +71,7 @@ impl Communicator {
             }
             // This may be the thread that has started the call. Looking takes time, which is not that of the call.
             let deadline = deadline + communicator.extend_held();
-            communicator.soon(move |communicator| match communicator.look(deadline) {
+            communicator.soon(move |communicator| match communicator.reconsider(deadline) {
                 Ok(()) => communicator.begin_held(),
                 Err(error) => communicator.give_up_held(&error),
             });
@@ -109,7 +109,7 @@ impl Communicator {
     }
 
     /// Looks at the network, and adopts what follows. All ranks do this before the same call, until its deadline.
-    fn look(&self, deadline: Instant) -> Result<()> {
+    fn reconsider(&self, deadline: Instant) -> Result<()> {
         let adaptation = self.adaptation.as_ref().expect("only ranks that watch their network vote");
         let go_on: GoOn = Arc::new(|| Ok(()));
         let patience = Patience { start: Instant::now(), deadline, go_on: &go_on };
@@ -120,7 +120,7 @@ impl Communicator {
         let number = self.state.lock().calls + 1;
         let number = self.driver.get()?.with(|engine| engine.calls.shown(number));
         let mut ranks = CallExchange { communicator: self, patience, internal: true };
-        if let Some(choices) = adaptation.look(number, &mut ranks)? {
+        if let Some(choices) = adaptation.reconsider(number, &mut ranks)? {
             self.state.lock().planner.replace(choices);
         }
         Ok(())

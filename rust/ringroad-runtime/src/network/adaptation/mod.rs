@@ -179,8 +179,8 @@ impl Adaptation for Follower {
         self.budget.saturating_add(synthesis).saturating_add(MEASUREMENT_ALLOWANCE)
     }
 
-    fn look(&self, call: u64, ranks: &mut dyn Exchange) -> Result<Option<Arc<Choices>>> {
-        self.reconsider(call, ranks)
+    fn reconsider(&self, call: u64, ranks: &mut dyn Exchange) -> Result<Option<Arc<Choices>>> {
+        self.revise(call, ranks)
     }
 
     fn present(&self) -> Present {

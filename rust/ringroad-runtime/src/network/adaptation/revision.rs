@@ -55,7 +55,7 @@ impl RevisionDecision {
 impl Follower {
     /// Measures and decides. All ranks do this before the same call. Returns what they use from now on, if the network has
     /// changed.
-    pub(super) fn reconsider(&self, call: u64, ranks: &mut dyn Exchange) -> Result<Option<Arc<Choices>>> {
+    pub(super) fn revise(&self, call: u64, ranks: &mut dyn Exchange) -> Result<Option<Arc<Choices>>> {
         let suspicion = self.known.lock().suspicion.take();
         let latest = self.with_watch(|watch| {
             watch.rest();
