@@ -9,7 +9,7 @@ from helpers import ROOT
 BUDGET = {
     "library": {
         "rust/ringroad-core/src": 32_651,
-        "rust/ringroad-runtime/src": 31_503,
+        "rust/ringroad-runtime/src": 31_166,
         "rust/ringroad-py/src": 8_542,
         "python/ringroad": 11_135,
     },
@@ -18,7 +18,7 @@ BUDGET = {
         "rust/ringroad-core/src/changes.rs": 482,
         "rust/ringroad-core/src/wire.rs": 236,
         "rust/ringroad-runtime/src/kernels/wire": 1_283,
-        "rust/ringroad-runtime/src/network": 2_465,
+        "rust/ringroad-runtime/src/network": 3_103,
         "rust/ringroad-runtime/src/transport/ucx": 2_129,
         "rust/ucx-sys/src": 1_008,
         "python/ringroad/_grids": 1_124,

@@ -3,6 +3,7 @@
 //! Unsafe code lives in few rooms only: ARCHITECTURE.md lists them.
 #![deny(unsafe_code)]
 
+pub mod adaptation;
 pub mod bootstrap;
 pub mod calls;
 pub mod choice;
@@ -14,7 +15,7 @@ pub mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod kernels;
-mod network;
+pub mod network;
 pub mod os;
 pub mod transport;
 

@@ -222,7 +222,7 @@ fn child() {
     config.warnings.clear();
     let store = Arc::new(FileStore::open(Path::new(directory)).unwrap());
     let options = Options { timeout: Some(SCENARIO_TIMEOUT / 2), ..Options::default() };
-    let means = Means { wheel: None, config, options };
+    let means = Means { config, options, ..Means::default() };
     let made = means.connect(means.time(), store, rank, ranks);
     match (made, scenario.refused) {
         (Ok(communicator), None) => {

@@ -608,7 +608,7 @@ fn child() {
     (scenario.before)(rank);
     let store = Arc::new(FileStore::open(Path::new(directory)).unwrap());
     let options = Options { timeout: Some(SCENARIO_TIMEOUT / 2), ..Options::default() };
-    let means = Means { wheel: None, config, options };
+    let means = Means { config, options, ..Means::default() };
     let communicator = means.connect(means.time(), store, rank, ranks).unwrap();
     let (transport, expected) = (communicator.transport().unwrap().text, item_of(scenario.transport, rank));
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();

@@ -12,6 +12,7 @@ use pyo3::types::PyString;
 use ringroad_runtime::bootstrap::Handle;
 use ringroad_runtime::communicator::Means;
 use ringroad_runtime::config::Config;
+use ringroad_runtime::network::{discover, DISCOVERY};
 use ringroad_runtime::{part_of, Communicator, Options};
 
 use crate::arguments::{argument, duration, Count, Number, Plain, Text};
@@ -154,7 +155,7 @@ impl PyCommunicator {
             }
         }
         let options = options(timeout, topology, algorithm, deterministic, name)?;
-        let means = Means { wheel: ucx_wheel(py)?, config, options };
+        let means = Means { wheel: ucx_wheel(py)?, config, options, discovery: Some(DISCOVERY) };
         let communicator =
             shutdown::waiting(py, || means.connect(means.time(), store.clone(), rank.0, size.0));
         Ok(PyCommunicator::new(store.outcome(py, communicator)?))
@@ -523,7 +524,7 @@ impl PyCommunicator {
         let budget = Duration::try_from_secs_f64(budget.0).map_err(|_| {
             PyValueError::new_err(format!("budget {} is not a number of seconds, 0 or more", budget.0))
         })?;
-        let discovered = interruptible(py, |go_on| self.0.discover(budget, timeout, go_on))?;
+        let discovered = interruptible(py, |go_on| discover(&self.0, budget, timeout, go_on))?;
         Ok(serde_json::to_string(&discovered).expect("numbers and text can be written"))
     }
 

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use ringroad_runtime::bootstrap::Handle;
 use ringroad_runtime::communicator::Means;
 use ringroad_runtime::config::{Config, Secret};
+use ringroad_runtime::network::DISCOVERY;
 use ringroad_runtime::{Communicator, Error};
 
 use super::{options, PyCommunicator};
@@ -81,7 +82,7 @@ pub fn regroup(
     let rank = own_rank(&handles, Plain::inner(own).map(parse).transpose()?.as_ref())?;
     let config = Config::from_env().map_err(raise)?;
     let options = options(timeout, topology, algorithm, deterministic, String::new())?;
-    let means = Means { wheel: ucx_wheel(py)?, config, options };
+    let means = Means { wheel: ucx_wheel(py)?, config, options, discovery: Some(DISCOVERY) };
     let uuid = uuid.to_string();
     let made = interruptible(py, |go_on| Communicator::regroup(&handles, rank, &uuid, &means, go_on))?;
     Ok(PyCommunicator::new(made))

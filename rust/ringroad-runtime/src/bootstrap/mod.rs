@@ -7,6 +7,7 @@ mod endpoint_info;
 mod exchange;
 mod file;
 mod handle;
+mod hosts;
 mod memory;
 pub(crate) mod neighbourhood;
 mod notes;
@@ -33,6 +34,7 @@ pub(crate) use exchange::identity;
 pub use exchange::BootstrapError;
 pub use file::FileStore;
 pub use handle::Handle;
+pub(crate) use hosts::{hosts, interface, leaders, share_loopback};
 pub use memory::MemoryStore;
 pub use notes::Notes;
 pub use presence_check::PresenceCheck;
@@ -46,6 +48,23 @@ pub(crate) use tcp::{report_by, Reporter};
 pub(crate) use tcp::{Heard, LifeLine, ProcessLine, Question, Server, TcpStore, UnreachableProcess};
 
 use crate::error::Error;
+
+/// How ranks tell each other what they have found: in the store while they meet, by calls later.
+pub(crate) trait Exchange {
+    /// Publishes a value, of at most so many bytes, and returns the values of all ranks.
+    fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>, Error>;
+
+    /// Rank 0 publishes a value, and all ranks return it.
+    fn share(&mut self, kind: &str, value: Option<Vec<u8>>) -> Result<Vec<u8>, Error> {
+        Ok(self.collect(kind, &value.unwrap_or_default(), usize::MAX)?.swap_remove(0))
+    }
+}
+
+impl Exchange for Rendezvous {
+    fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(Rendezvous::collect(self, &format!("network.{kind}"), value, most)?)
+    }
+}
 
 /// Keys and values that all ranks of a job can read and write. Values are small; a key is set once or rarely.
 pub trait Store: Send + Sync {

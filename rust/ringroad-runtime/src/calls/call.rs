@@ -18,7 +18,6 @@ use ringroad_core::{Collective, Plan, Rank, Wire};
 use crate::error::{Error, Result};
 use crate::kernels::dtype::{DType, Opaque, Own, ReduceOp};
 use crate::kernels::wire;
-use crate::network::watch::Prediction;
 use crate::transport::{Subject, Tag};
 
 /// User tags of messages between two ranks are below this.
@@ -524,6 +523,17 @@ pub fn elements_of(collective: Collective, rank: Rank, ranks: usize, sides: [usi
         (Some(input), Some(output)) => input.filter(|_| input == output),
         (input, output) => input.or(output)?,
     }
+}
+
+/// What a call is predicted to take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Prediction {
+    pub collective: Collective,
+    /// The length of the whole vector.
+    pub bytes: usize,
+    pub seconds: f32,
+    /// Whether ringroad makes the call for itself. Then it shows who comes late, and nothing of the prediction.
+    pub internal: bool,
 }
 
 /// A call with this rank's plan, and its digest for the tags of messages.

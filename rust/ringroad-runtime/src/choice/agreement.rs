@@ -8,14 +8,14 @@ use ringroad_core::topology::{Link, MEMORY_CAPACITY};
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
+use crate::bootstrap::{self, refused, unreadable, EndpointInfo, Rendezvous};
 use crate::choice::choices::{Choices, LoweringSettings, NetworkOrigin, Wishes};
 use crate::choice::options::Options;
 use crate::choice::profile::{Profile, Site};
+use crate::choice::report::DiscoveryReport;
 use crate::choice::user_schedules;
 use crate::config::{Algorithms, Config, Cost};
 use crate::error::{Error, Result};
-use crate::network::{self, DiscoveryReport};
 use crate::os::files;
 use crate::os::machine::cache::{CacheMode, CacheProbe};
 use crate::os::machine::{
@@ -334,7 +334,7 @@ fn assumed(endpoints: &[EndpointInfo], per_host: usize) -> Result<Topology> {
     if per_host > 1 {
         return Ok(Topology::hosts(size / per_host, per_host)?);
     }
-    let hosts = network::hosts(endpoints);
+    let hosts = bootstrap::hosts(endpoints);
     let counts: Vec<usize> = hosts.chunk_by(|a, b| a == b).map(<[usize]>::len).collect();
     let consecutive = hosts.is_sorted();
     if consecutive && counts.len() > 1 && counts.len() < size {

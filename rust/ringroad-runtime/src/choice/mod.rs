@@ -7,5 +7,6 @@ pub(crate) mod options;
 mod plan_cache;
 pub(crate) mod planner;
 pub mod profile;
+pub(crate) mod report;
 pub(crate) mod schedule_cache;
 pub mod user_schedules;

@@ -10,13 +10,12 @@ use ringroad_core::schedule::{Expressions, Rounding, Side};
 use ringroad_core::selection::Choice;
 use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule, Wire};
 
-use crate::calls::call::{CallKey, MaxError, Operation, Precision, Prepared, PROC_NULL};
+use crate::calls::call::{CallKey, MaxError, Operation, Precision, Prediction, Prepared, PROC_NULL};
 use crate::calls::request::Request;
 use crate::choice::choices::Choices;
 use crate::choice::plan_cache::BoundedCache;
 use crate::choice::schedule_cache::Schedules;
 use crate::error::{Error, Result};
-use crate::network::watch::Prediction;
 use crate::os::machine::{LEND, LOCAL_BROADCAST_SEGMENT, LOCAL_SEGMENT};
 use crate::transport::shared::PRIVATE;
 
@@ -207,10 +206,10 @@ impl Planner {
             && wire.is_none();
         // Its time is compared with this prediction. Costs are those of equal blocks without a wire format.
         let seconds = self.choices.seconds(collective, member, bytes as Bytes).filter(|_| is_watched);
-        let mut prediction = seconds.map(|seconds| Prediction::new(collective, bytes, seconds));
-        prediction.iter_mut().for_each(|prediction| prediction.internal = key.internal);
+        let predicted =
+            |seconds| Prediction { collective, bytes, seconds: seconds as f32, internal: key.internal };
         let mut prepared = Prepared::new(key.clone(), member, wire, plan, lengths);
-        (prepared.prediction, prepared.epoch) = (prediction, self.epoch);
+        (prepared.prediction, prepared.epoch) = (seconds.map(predicted), self.epoch);
         prepared.flipped = side == Side::Left;
         Ok(prepared)
     }
@@ -359,9 +358,9 @@ mod tests {
     use crate::bootstrap::EndpointInfo;
     use crate::choice::agreement::choose;
     use crate::choice::options::Options;
+    use crate::choice::report::DiscoveryReport;
     use crate::config::Config;
     use crate::kernels::dtype::DType;
-    use crate::network::DiscoveryReport;
     use crate::transport::buffer::Memory;
 
     const RANKS: usize = 12;

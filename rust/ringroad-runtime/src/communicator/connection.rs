@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Collective, Rank};
 
-use super::after_pauses::{self, Followed};
 use super::carrier;
-use super::exploration::{explore, interface, share_loopback, warning};
 use super::paths;
+use super::recovery::after_pauses::{self, Followed};
 use super::status::Reporting;
-use super::{Called, Communicator, CommunicatorState, ThreadFamily};
+use super::{Called, Communicator, CommunicatorState, Discovery, Explored, Group, ThreadFamily};
 use crate::bootstrap::neighbourhood::{Neighbourhood, Offered};
 use crate::bootstrap::{
-    report_by, BootstrapError, EndpointInfo, Handle, Rendezvous, Reporter, Store, StoreError,
+    interface, report_by, share_loopback, BootstrapError, EndpointInfo, Handle, Rendezvous, Reporter, Store,
+    StoreError,
 };
 use crate::calls::request::Request;
 use crate::choice::agreement::{agree, choose, send_buffer};
@@ -25,12 +25,12 @@ use crate::choice::choices::Choices;
 use crate::choice::choices::NetworkOrigin;
 use crate::choice::options::Options;
 use crate::choice::planner::Planner;
+use crate::choice::report::{warning, DiscoveryReport};
 use crate::choice::schedule_cache::Schedules;
 use crate::config::{Config, Debug, Secret, TopologySource, Within};
 use crate::engine::progress::Driver;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::network::DiscoveryReport;
 use crate::os::fork::ProcessOwned;
 use crate::os::lock::Mutex;
 use crate::os::machine::COPIED;
@@ -54,6 +54,8 @@ pub struct Means {
     pub config: Config,
     /// The caller's options.
     pub options: Options,
+    /// What finds out the network between hosts, and follows its changes.
+    pub discovery: Option<Discovery>,
 }
 
 impl Means {
@@ -120,12 +122,16 @@ impl Means {
         rank: Rank,
         time: &Range<Instant>,
     ) -> Result<Communicator> {
-        let Means { wheel, config, options } = self;
+        let Means { wheel, config, options, discovery } = self;
         let mut endpoints = rendezvous.exchange()?;
         // Memory comes before the network: what is local to each other needs no other carrier. And the network is explored
         // before it is opened, since what is found says by which interface.
         let around = Neighbourhood::explore(rendezvous, offered, &endpoints, rank, config)?;
-        let explored = explore(rendezvous, &endpoints, rank, config, options, &around)?;
+        let explored = match discovery {
+            _ if around.is_complete || share_loopback(&endpoints) => Explored::default(),
+            Some(discovery) => (discovery.explore)(rendezvous, &endpoints, rank, self)?,
+            None => Explored::nothing(&endpoints),
+        };
         let mut network = None;
         if !around.is_complete {
             let between = carrier::between(rendezvous, &endpoints, config, wheel.as_ref())?;
@@ -205,7 +211,9 @@ impl Means {
                 secret: config.secret.as_ref().map(|secret| secret.reveal().to_owned()),
             });
         }
-        communicator.watch_network()?;
+        if let Some(adaptation) = discovery.and_then(|discovery| (discovery.adapt)(communicator.group()?)) {
+            communicator.follow(adaptation)?;
+        }
         // All ranks have come, so the next communicator of this name meets elsewhere.
         rendezvous.close();
         // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
@@ -316,7 +324,7 @@ impl Communicator {
             state: Arc::new(Mutex::new(CommunicatorState {
                 planner: Planner::new(rank, local, copies, choices.clone(), kept),
                 calls: 0,
-                quiesce: None,
+                is_holding: false,
             })),
             adaptation: None,
             pool,
@@ -328,6 +336,13 @@ impl Communicator {
             agreements: Arc::default(),
             splits: Arc::default(),
         }
+    }
+
+    /// Its ranks, if it is of processes.
+    pub(super) fn group(&self) -> Option<Group> {
+        let Communicator { name, rank, endpoints, choices, means, .. } = self;
+        let (name, endpoints, choices) = (name.clone(), endpoints.clone(), choices.clone());
+        Some(Group { name, rank: *rank, endpoints, choices, means: means.clone()? })
     }
 
     /// Records everything from now on, if the settings ask for a trace.

@@ -1,82 +1,52 @@
-//! What the network of a communicator is, found out anew.
+//! What a communicator can be given besides: what finds out its network while ranks meet, and what follows its changes.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use ringroad_core::discovery::{Evidence, FoundNetwork};
-use ringroad_core::Collective;
-use serde::{Deserialize, Serialize};
+use ringroad_core::Rank;
 
-use super::patience::{GoOn, Patience};
-use super::Communicator;
-use crate::calls::call::Operation;
-use crate::calls::request::Request;
-use crate::error::{Error, Result};
-use crate::kernels::dtype::DType;
-use crate::network::{self, DiscoveryLimits, Exchange};
-use crate::transport::buffer::Memory;
+use super::Means;
+use crate::adaptation::Adaptation;
+use crate::bootstrap::{hosts, EndpointInfo, Rendezvous};
+use crate::choice::choices::Choices;
+use crate::choice::report::DiscoveryReport;
+use crate::error::Result;
 
-/// What the ranks have found out.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Discovered {
-    /// The network.
-    pub found: FoundNetwork,
-    /// What it follows from.
-    pub evidence: Evidence,
+/// Finds out what a network is, and follows its changes. Ranks without it use the network that the user names, or else one
+/// that suits any.
+#[derive(Debug, Clone, Copy)]
+pub struct Discovery {
+    /// Finds out what joins the hosts of these ranks, if they are several. Collective.
+    pub(crate) explore: fn(&mut Rendezvous, &[EndpointInfo], Rank, &Means) -> Result<Explored>,
+    /// What follows the changes; `None` if these ranks do not watch their network.
+    pub(crate) adapt: fn(Group) -> Option<Arc<dyn Adaptation>>,
 }
 
-impl Communicator {
-    /// Finds out how the ranks' hosts are connected, in about `budget`. Ranks of one host have nothing to find out. All
-    /// ranks call this, like a collective, and get the same result.
-    pub fn discover(&self, budget: Duration, timeout: Option<Duration>, go_on: &GoOn) -> Result<Discovered> {
-        let patience = Patience::new(timeout.unwrap_or(self.timeout) + budget, go_on);
-        let mut calls = AllgatherExchange { communicator: self, patience, internal: false };
-        let ports = self.means.as_ref().and_then(|means| means.config.tcp_ports);
-        let limits = DiscoveryLimits { budget, ports, memory: None, rounds: usize::MAX, probes: None };
-        let evidence = network::gather(&mut calls, &self.endpoints, self.rank, &limits)?.evidence;
-        let found = (self.rank == 0).then(|| network::found(&evidence));
-        let text = found.map(|found| serde_json::to_vec(&found).expect("numbers and text can be written"));
-        let all = calls.collect("found", &text.unwrap_or_default(), usize::MAX)?;
-        let found: std::result::Result<FoundNetwork, String> = serde_json::from_slice(&all[0])
-            .map_err(|error| Error::Topology(format!("what rank 0 has found cannot be read: {error}")))?;
-        Ok(Discovered { found: found.map_err(Error::Topology)?, evidence })
+/// What a rank knows of the network before it opens its devices.
+#[derive(Default)]
+pub(crate) struct Explored {
+    /// Rank 0's.
+    pub report: DiscoveryReport,
+    /// The interface by whose address most other hosts reach this one.
+    pub interface: Option<String>,
+    /// The bytes per second of the slowest flow that was measured.
+    pub slowest: Option<f64>,
+}
+
+impl Explored {
+    /// Where nobody looks.
+    pub fn nothing(endpoints: &[EndpointInfo]) -> Explored {
+        let hosts = hosts(endpoints).into_iter().max().unwrap_or(0) + 1;
+        let failure = Some("nothing looks for it".to_owned());
+        Explored { report: DiscoveryReport { hosts, failure, ..Default::default() }, ..Explored::default() }
     }
 }
 
-/// Ranks tell each other what they find by allgathers.
-pub(super) struct AllgatherExchange<'a> {
-    pub communicator: &'a Communicator,
-    pub patience: Patience<'a>,
-    /// Whether the user has not asked for them.
-    pub internal: bool,
-}
-
-impl AllgatherExchange<'_> {
-    fn allgather(&self, dtype: DType, elements: usize, own: Memory) -> Result<Memory> {
-        let output = Memory::zeroed(elements * dtype.size() * self.communicator.size());
-        let operation = Operation::Collective(Collective::Allgather);
-        let mut request = Request::new(operation, dtype, elements, own, output);
-        request.key.internal = self.internal;
-        self.communicator.run_patiently(request, self.patience)
-    }
-}
-
-impl Exchange for AllgatherExchange<'_> {
-    fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>> {
-        let lengths =
-            self.allgather(DType::I64, 1, Memory::from_slice(&[value.len() as i64]))?.to_vec::<i64>();
-        let lengths: Vec<usize> = lengths.into_iter().map(|length| length.max(0) as usize).collect();
-        let longest = lengths.iter().copied().max().unwrap_or(0);
-        if longest > most {
-            return Err(Error::Topology(format!(
-                "a rank says {longest} bytes about {kind}; {most} would do"
-            )));
-        }
-        if longest == 0 {
-            return Ok(vec![Vec::new(); lengths.len()]);
-        }
-        let mut padded = value.to_vec();
-        padded.resize(longest, 0);
-        let all = self.allgather(DType::U8, longest, Memory::from_slice(&padded))?.to_vec::<u8>();
-        Ok(all.chunks(longest).zip(lengths).map(|(chunk, length)| chunk[..length].to_vec()).collect())
-    }
+/// The ranks of a communicator, and how they have begun.
+pub(crate) struct Group {
+    pub name: String,
+    pub rank: Rank,
+    pub endpoints: Arc<Vec<EndpointInfo>>,
+    /// What rank 0 has decided at first.
+    pub choices: Arc<Choices>,
+    pub means: Arc<Means>,
 }

@@ -1,19 +1,14 @@
 //! A group of ranks that call collectives together.
 
-mod adaptation;
-mod after_pauses;
 mod arrays;
 mod carrier;
 mod connection;
 mod discovery;
-mod exploration;
-mod membership;
+mod exchange;
+mod holding;
 mod paths;
 mod patience;
-mod quiesce;
-mod regrouping;
-mod revision;
-mod split;
+mod recovery;
 mod status;
 
 use std::borrow::BorrowMut;
@@ -26,16 +21,18 @@ use ringroad_core::cost::{CostModel, Measurement};
 use ringroad_core::selection::{Choice, Explanation};
 use ringroad_core::{Bytes, Collective, Rank, Wire};
 
-use self::adaptation::Adaptation;
-pub use self::adaptation::{LookReason, NetworkChange, NetworkView, Straggle};
-use self::after_pauses::Agreements;
 pub use self::arrays::CallShape;
 pub use self::carrier::between_hosts;
 pub use self::connection::Means;
-pub use self::discovery::Discovered;
+pub use self::discovery::Discovery;
+pub(crate) use self::discovery::{Explored, Group};
+pub(crate) use self::exchange::CallExchange;
 pub use self::patience::GoOn;
-use self::quiesce::{Admission, Quiesce};
+pub(crate) use self::patience::Patience;
+use self::recovery::after_pauses::Agreements;
+pub use self::status::NetworkView;
 use self::status::Reporting;
+use crate::adaptation::Adaptation;
 use crate::bootstrap::EndpointInfo;
 use crate::calls::call::{CallKey, Operation, Prepared, PROC_NULL};
 use crate::calls::callbacks::Callbacks;
@@ -74,7 +71,7 @@ pub struct Communicator {
     debug: Debug,
     state: Arc<Mutex<CommunicatorState>>,
     /// Follows changes of the network, if some ranks are on other hosts.
-    adaptation: Option<Arc<Adaptation>>,
+    adaptation: Option<Arc<dyn Adaptation>>,
     /// Memory that local ranks can read.
     pool: Option<Arc<Pool>>,
     /// What rank 0 has decided when the communicator was made.
@@ -118,8 +115,8 @@ struct CommunicatorState {
     planner: Planner,
     /// How many collective calls have begun.
     calls: u64,
-    /// When the ranks vote whether to look at their network, if they watch it.
-    quiesce: Option<Quiesce>,
+    /// Whether calls are held until the ranks have voted.
+    is_holding: bool,
 }
 
 /// What the ranks of a group share that are threads of one process.
@@ -171,6 +168,15 @@ impl Communicator {
     /// The endpoints of all ranks.
     pub fn endpoints(&self) -> &[EndpointInfo] {
         &self.endpoints
+    }
+
+    /// What it was made with. Ranks that are threads of one process have nothing to regroup with.
+    pub(crate) fn means(&self) -> Result<&Means> {
+        self.means.as_deref().ok_or_else(|| {
+            Error::Argument(
+                "ranks that are threads of one process are lost together; none is left to regroup".to_owned(),
+            )
+        })
     }
 
     /// A description of the transport.
@@ -303,7 +309,7 @@ impl Communicator {
             request.key.readable = self.readable(request);
         }
         let mut state = self.state.lock();
-        let CommunicatorState { planner, calls, quiesce } = &mut *state;
+        let CommunicatorState { planner, calls, is_holding } = &mut *state;
         let ports = match operation {
             Operation::ReceiveAny { .. } => Some(planner.inlets()),
             _ => None,
@@ -325,11 +331,14 @@ impl Communicator {
         }
         // The call before which a vote is due is held, and those after it; they get their numbers when they begin. Messages
         // between two ranks go on, since a rank may need them before it comes to the vote.
-        let admission = match quiesce {
-            Some(quiesce) if operation.ends().is_none() && !request.key.internal => quiesce.admit(prepared),
-            _ => Admission::Begin,
-        };
-        let held = admission != Admission::Begin;
+        let (mut held, mut votes) = (false, false);
+        if let Some(adaptation) = &self.adaptation {
+            if operation.ends().is_none() && !request.key.internal {
+                votes = !*is_holding && !adaptation.before_call(prepared);
+                *is_holding |= votes;
+                held = *is_holding;
+            }
+        }
         let (number, tag) = match operation.ends() {
             Some((_, tag)) => {
                 let tag = Tag::for_message(self.rank, tag.unwrap_or(0));
@@ -368,7 +377,7 @@ impl Communicator {
         drop(state);
         driver.call_back(ended);
         let completion = submitted?;
-        if let (Admission::Vote, Some(deadline)) = (admission, deadline) {
+        if let (true, Some(deadline)) = (votes, deadline) {
             self.vote(deadline).unwrap_or_else(|error| self.give_up_held(&error));
         }
         Ok((completion, output))

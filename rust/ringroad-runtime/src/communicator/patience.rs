@@ -14,7 +14,7 @@ pub type GoOn = Arc<dyn Fn() -> std::result::Result<(), StoreError> + Send + Syn
 
 /// How long to wait for others.
 #[derive(Clone, Copy)]
-pub(super) struct Patience<'a> {
+pub(crate) struct Patience<'a> {
     pub start: Instant,
     pub deadline: Instant,
     pub go_on: &'a GoOn,

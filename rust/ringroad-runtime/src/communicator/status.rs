@@ -3,19 +3,62 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use ringroad_core::Rank;
+use ringroad_core::discovery::Mismatch;
+use ringroad_core::{Rank, Topology};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::adaptation::{Adaptation, NetworkChange, Straggle};
+use super::Communicator;
+use crate::adaptation::{Adaptation, NetworkChange, Present, Straggle};
 use crate::bootstrap::{EndpointInfo, Handle, Inquiry, Reporter};
+use crate::choice::choices::NetworkOrigin;
 use crate::engine::progress::Driver;
 use crate::engine::RankStanding;
 use crate::os::fork::ProcessOwned;
 use crate::os::liveness::state_of;
+use crate::transport::CountedConnection;
 
 /// How long threads that drive the engine may keep it.
 const BUSY: Duration = Duration::from_millis(400);
+
+/// The network as the ranks see it.
+#[derive(Debug, Clone, Serialize)]
+pub struct NetworkView {
+    /// As it is now.
+    pub topology: Topology,
+    /// Where it comes from.
+    pub origin: NetworkOrigin,
+    /// Whether the ranks look after it.
+    pub watched: bool,
+    /// How the network that the user has named differs from the one that the ranks have found.
+    pub mismatch: Option<Mismatch>,
+    /// What has changed so far.
+    pub changes: Vec<NetworkChange>,
+    /// Which ranks were the reason that calls took longer, not the network.
+    pub stragglers: Vec<Straggle>,
+    /// The connections to other hosts, if they are of our own.
+    pub connections: Vec<CountedConnection>,
+}
+
+impl Communicator {
+    /// The network as the ranks see it now.
+    pub fn network(&self) -> NetworkView {
+        let Present { choices, changes, stragglers } = self.known();
+        NetworkView {
+            topology: choices.topology.clone(),
+            origin: choices.origin,
+            watched: self.adaptation.is_some(),
+            mismatch: choices.mismatch.clone(),
+            changes,
+            stragglers,
+            connections: self
+                .driver
+                .get()
+                .map(|driver| driver.with(|engine| engine.transport().connections()))
+                .unwrap_or_default(),
+        }
+    }
+}
 
 /// What is needed to answer. It keeps nothing alive.
 pub(super) struct Reporting {
@@ -24,7 +67,7 @@ pub(super) struct Reporting {
     pub endpoints: Arc<Vec<EndpointInfo>>,
     pub secret: Option<String>,
     pub driver: ProcessOwned<Weak<Driver>>,
-    pub adaptation: OnceLock<Weak<Adaptation>>,
+    pub adaptation: OnceLock<Weak<dyn Adaptation>>,
 }
 
 /// One rank's part in a communicator.
@@ -71,10 +114,9 @@ impl Reporter for Reporting {
             let state = state_of(own, endpoint.process())?;
             "TtX".contains(state).then_some((endpoint.rank, state))
         });
-        let (changes, stragglers) = match self.adaptation.get().and_then(Weak::upgrade) {
-            Some(adaptation) => adaptation.seen(),
-            None => Default::default(),
-        };
+        let present = self.adaptation.get().and_then(Weak::upgrade).map(|adaptation| adaptation.present());
+        let (changes, stragglers) =
+            present.map(|present| (present.changes, present.stragglers)).unwrap_or_default();
         let part = RankStatus {
             name: &self.name,
             group: format!("{:016x}", self.endpoints[0].instance),
@@ -105,7 +147,6 @@ mod tests {
     use crate::calls::call::Operation;
     use crate::calls::request::Request;
     use crate::choice::options::Options;
-    use crate::communicator::Communicator;
     use crate::config::Config;
     use crate::kernels::dtype::DType;
     use crate::transport::buffer::Memory;

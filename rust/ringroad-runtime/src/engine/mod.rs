@@ -30,13 +30,13 @@ use std::time::{Duration, Instant};
 use ringroad_core::plan::Command;
 use ringroad_core::Rank;
 
+use crate::adaptation::Adaptation;
 use crate::bootstrap::EndpointInfo;
 use crate::calls::call::CallKey;
 use crate::calls::function::FunctionReduction;
 use crate::calls::work::Message;
 use crate::choice::choices::LoweringSettings;
 use crate::error::Error;
-use crate::network::watch::{Prediction, Sign, Watch};
 use crate::os::machine::cache;
 use crate::transport::buffer::Region;
 use crate::transport::notice::{FailureReason, Notice};
@@ -94,17 +94,8 @@ pub(crate) struct Engine {
     patient: bool,
     /// Records a trace, if somebody wants one.
     recorder: Option<Box<Recorder>>,
-    /// Compares the times of calls with what was predicted, if some ranks are on other hosts.
-    watch: Option<Box<Watching>>,
-}
-
-/// Observes the times of calls.
-struct Watching {
-    watch: Watch,
-    /// What was noticed, and told nobody so far.
-    sign: Sign,
-    /// When to look whether what had become slow has recovered: calls that avoid it do not show that.
-    due: Option<Instant>,
+    /// Takes note of what calls take, if the ranks follow their network's changes.
+    adaptation: Option<Arc<dyn Adaptation>>,
 }
 
 impl Engine {
@@ -136,7 +127,7 @@ impl Engine {
             uncached,
             patient: false,
             recorder: None,
-            watch: None,
+            adaptation: None,
         }
     }
 
@@ -144,29 +135,9 @@ impl Engine {
         &*self.transport
     }
 
-    /// Compares the times of all later calls with what was predicted.
-    pub fn watch(&mut self) {
-        self.watch = Some(Box::new(Watching { watch: Watch::new(), sign: Sign::default(), due: None }));
-    }
-
-    /// What the times of calls have shown since this was last asked, and whether it is time to look at the network in any
-    /// case.
-    pub fn take_sign(&mut self) -> (Sign, bool) {
-        let take = |watching: &mut Box<Watching>| {
-            let is_due = watching.due.is_some_and(|due| Instant::now() >= due);
-            (std::mem::take(&mut watching.sign), is_due)
-        };
-        self.watch.as_mut().map(take).unwrap_or_default()
-    }
-
-    /// Does something with what the times of calls have shown.
-    pub fn with_watch<T: Default>(&mut self, act: impl FnOnce(&mut Watch) -> T) -> T {
-        self.watch.as_mut().map(|watching| act(&mut watching.watch)).unwrap_or_default()
-    }
-
-    /// From this time on, the rank wants to look at the network in any case.
-    pub fn look_at_network(&mut self, due: Option<Instant>) {
-        self.watch.iter_mut().for_each(|watching| watching.due = due);
+    /// Tells it what each later call takes.
+    pub fn follow(&mut self, adaptation: Arc<dyn Adaptation>) {
+        self.adaptation = Some(adaptation);
     }
 
     /// Whether the transport has to be driven even though no call is in flight here. That is so once a rank that is
@@ -257,7 +228,7 @@ impl Engine {
     /// that of the call.
     pub fn begin_held(&mut self, mut is_next: impl FnMut(&mut Task) -> Result<bool, Error>) {
         // Those after the first begin together with it: how long they take shows nothing.
-        let mut watch = None;
+        let mut adaptation = None;
         while let Some(mut task) = self.calls.next_held() {
             let completion = task.completion.clone();
             self.calls.being_posted = Some(completion.clone());
@@ -278,10 +249,10 @@ impl Engine {
                     self.calls.end(&completion, Some(error));
                 }
             }
-            watch = self.watch.take().or(watch);
+            adaptation = self.adaptation.take().or(adaptation);
         }
         self.calls.being_posted = None;
-        self.watch = watch.or(self.watch.take());
+        self.adaptation = adaptation.or(self.adaptation.take());
     }
 
     /// Starts a call whose peers are known.
@@ -309,8 +280,8 @@ impl Engine {
                 }
             };
         let slot = self.calls.free_slot();
-        if self.watch.is_some() {
-            task.began = task.call().prediction.map(|prediction| (prediction, Instant::now()));
+        if self.adaptation.is_some() {
+            task.began = task.call().prediction.map(|_| Instant::now());
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.begin_call(slot, &task);
@@ -710,8 +681,9 @@ impl Engine {
             // The transport may still be using the memory: let its requests be the last owners.
             return self.calls.end(&task.completion, error);
         }
-        if let (Some(watching), Some((prediction, began))) = (&mut self.watch, task.began.take()) {
-            watching.note(prediction, began, Instant::now());
+        if let (Some(adaptation), Some(began)) = (&self.adaptation, task.began.take()) {
+            let prediction = task.call().prediction.expect("only such calls are timed");
+            adaptation.after_call(prediction, began.elapsed());
         }
         debug_assert!(task.buffers.arrived.iter().all(Option::is_none), "what has arrived is released");
         let CallBuffers { input, output, scratch, .. } = &mut task.buffers;
@@ -749,15 +721,6 @@ impl Engine {
                 let (number, found) = (task.number, error_texts::misfit(task.call(), peer, &failure));
                 self.mismatch(number, found);
             }
-        }
-    }
-}
-
-impl Watching {
-    fn note(&mut self, prediction: Prediction, began: Instant, ended: Instant) {
-        let sign = self.watch.note(prediction, ended - began);
-        if sign != Sign::Nothing {
-            self.sign = sign;
         }
     }
 }

@@ -12,7 +12,6 @@ use super::calls::RESTING_BYTES;
 use crate::calls::call::Prepared;
 use crate::calls::function::Function;
 use crate::calls::work::Completion;
-use crate::network::watch::Prediction;
 use crate::transport::buffer::Region;
 use crate::transport::{MessageKind, Tag};
 
@@ -36,8 +35,8 @@ pub(crate) struct Task {
     pub timeout: Duration,
     /// `None` in the first moment of a short call, in which the clock is not read: most such calls end within it.
     pub deadline: Option<Instant>,
-    /// When it began, and what it is predicted to take, if it is watched.
-    pub(super) began: Option<(Prediction, Instant)>,
+    /// When it began, if what it takes is of interest.
+    pub(super) began: Option<Instant>,
     /// The kind, sequence and check of all its messages.
     pub tag: Tag,
     /// The number of the collective call; 0 for messages between two ranks.

@@ -5,9 +5,12 @@
 //! it. Datagrams and flows go to addresses of this job's ranks and nowhere else, and need no privileges. Nobody decides
 //! anything because of silence: what could not be found out is missing, and the result says so.
 
+mod adaptation;
 mod connect_probe;
 #[allow(unsafe_code)] // reads what the kernel keeps of a datagram besides its content
 mod datagram;
+mod discovery;
+mod exploration;
 mod history;
 mod plan;
 mod probe_agent;
@@ -16,28 +19,36 @@ mod reach;
 mod report;
 mod rounds;
 mod trace;
-pub(crate) mod watch;
 
-use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{Evidence, HostFacts, Latency, TracedRoute, Wiring};
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
+#[cfg(test)]
+pub(crate) use self::adaptation::Follower;
+pub use self::discovery::{discover, Discovered};
 use self::history::HistoryFile;
 use self::plan::MeasurementPlan;
-pub(crate) use self::probe_agent::stated_speed;
-use self::probe_agent::{nearest, trace, HostView, ProbeAgent, ProbeFacts};
-pub(crate) use self::report::{found, DiscoveryReport, Gathered};
+use self::probe_agent::{nearest, stated_speed, trace, HostView, ProbeAgent, ProbeFacts};
+use self::report::{found, Gathered};
 use self::rounds::FlowRunner;
 use self::trace::HOP_TIMEOUTS;
-use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
+use crate::bootstrap::{hosts, leaders, refused, unreadable, EndpointInfo, Exchange};
+use crate::communicator::Discovery;
 use crate::error::Result;
 use crate::os::ports::PortRange;
+
+/// Gives communicators all of this.
+pub const DISCOVERY: Discovery = Discovery {
+    explore: exploration::explore,
+    adapt: |group| Some(Arc::new(adaptation::Follower::for_group(group)?)),
+};
 
 /// The kinds under which ranks publish what they find.
 const FACTS: &str = "hosts";
@@ -46,36 +57,6 @@ const VIEW_AGAIN: &str = "views.again";
 /// More bytes than the entry of one host takes.
 const FACTS_BYTES: usize = 8 << 10;
 const PAIR_BYTES: usize = 4 << 10;
-
-/// How ranks tell each other what they have found.
-pub(crate) trait Exchange {
-    /// Publishes a value, of at most so many bytes, and returns the values of all ranks.
-    fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>>;
-}
-
-/// While ranks meet.
-impl Exchange for Rendezvous {
-    fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>> {
-        Ok(Rendezvous::collect(self, &format!("network.{kind}"), value, most)?)
-    }
-}
-
-/// The hosts of ranks that share a network of their own: the number of each rank's host, in the order of their first ranks.
-pub(crate) fn hosts(endpoints: &[EndpointInfo]) -> Vec<usize> {
-    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
-    endpoints
-        .iter()
-        .map(|endpoint| {
-            let name = if endpoint.net_space.is_empty() {
-                (&*endpoint.host, "")
-            } else {
-                ("", &*endpoint.net_space)
-            };
-            let next = known.len();
-            *known.entry(name).or_insert(next)
-        })
-        .collect()
-}
 
 /// How much may be done to find out, and where it is remembered.
 #[derive(Debug, Clone, Default)]
@@ -156,17 +137,6 @@ pub(crate) fn gather(
         memory.store(&evidence);
     }
     Ok(Gathered { evidence, main, stated })
-}
-
-/// The first rank of each host.
-pub(crate) fn leaders(host_of: &[usize]) -> Vec<Rank> {
-    let mut leaders = Vec::new();
-    for (rank, host) in host_of.iter().enumerate() {
-        if *host == leaders.len() {
-            leaders.push(rank);
-        }
-    }
-    leaders
 }
 
 /// Publishes this host's value, if this rank leads it, and returns those of all hosts.

@@ -14,15 +14,15 @@ use ringroad_core::agreement::{Decision, Vote};
 use ringroad_core::Rank;
 use sha2::{Digest, Sha256};
 
-use super::connection::{check_group, Means};
 use super::membership::{Awake, Late, SILENCE};
-use super::patience::{server, GoOn, Heeding, Patience};
-use super::Communicator;
 use crate::bootstrap::{
     hex, identity, Handle, Heard, MemoryStore, PrefixStore, ProcessLine, Question, Server, Store, StoreError,
     TcpStore, UnreachableProcess,
 };
 use crate::choice::options::{fitting, part_of};
+use crate::communicator::connection::{check_group, Means};
+use crate::communicator::patience::{server, GoOn, Heeding, Patience};
+use crate::communicator::Communicator;
 use crate::config::{Config, Secret, TopologySource};
 use crate::error::{refused, Error, Result};
 use crate::os::lock::Mutex;
@@ -215,14 +215,6 @@ impl Communicator {
         let handles = alive.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<_>>>()?;
         let name = format!("{}/{number}", identity(&self.endpoints));
         Communicator::regroup_within(patience, SILENCE, &handles, rank, &name, &means)
-    }
-
-    pub(super) fn means(&self) -> Result<&Means> {
-        self.means.as_deref().ok_or_else(|| {
-            Error::Argument(
-                "ranks that are threads of one process are lost together; none is left to regroup".to_owned(),
-            )
-        })
     }
 
     pub(super) fn handle(&self, rank: Rank) -> Result<&Handle> {

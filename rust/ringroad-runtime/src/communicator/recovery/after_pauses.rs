@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use ringroad_core::agreement::{ProposerRequest, Reply};
 use ringroad_core::Rank;
 
-use super::Communicator;
 use crate::bootstrap::{identity, EndpointInfo, LifeLine, TcpStore, UnreachableProcess};
+use crate::communicator::Communicator;
 use crate::os::fork::Global;
 use crate::os::lock::Mutex;
 use crate::os::pauses;
@@ -28,7 +28,7 @@ const WITHIN: Duration = Duration::from_secs(2);
 
 /// What lasts from one agreement of a communicator to the next.
 #[derive(Default)]
-pub(super) struct Agreements {
+pub(in crate::communicator) struct Agreements {
     /// The number of the next agreement.
     pub next: AtomicU64,
     /// The last shrink, if it has failed here, though others may have decided to go on with what was made: the number of its
@@ -44,7 +44,7 @@ pub(super) struct Agreements {
 
 /// One rank's communicator, as long as it exists.
 #[derive(Clone)]
-pub(super) struct Followed {
+pub(in crate::communicator) struct Followed {
     pub agreements: Weak<Agreements>,
     pub rank: Rank,
     pub endpoints: Arc<Vec<EndpointInfo>>,
@@ -52,7 +52,7 @@ pub(super) struct Followed {
 }
 
 /// Asks the other ranks of this communicator after each pause from now on.
-pub(super) fn follow(one: Followed) {
+pub(in crate::communicator) fn follow(one: Followed) {
     static FOLLOWED: Global<Vec<Followed>> = Global::new();
     let mut all = FOLLOWED.lock();
     all.retain(|one| one.agreements.strong_count() > 0);

@@ -4,11 +4,13 @@
 //! the same for calls of one kind and size. A late rank makes single calls slow; so only calls in a row count, and the least
 //! of their ratios. The first calls say what is usual, and later ones move that slowly.
 //!
-//! All times come from the caller, who reads the clock.
+//! All times of calls come from the caller, who reads the clock.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringroad_core::Collective;
+
+use crate::calls::call::Prediction;
 
 /// How much more or less of its prediction a call takes than usual before it counts as slow or fast.
 const SLOW: f32 = 1.5;
@@ -32,21 +34,10 @@ const TELLING: usize = 64 << 10;
 /// Sizes of calls are told apart by powers of two.
 const SIZES: usize = 64;
 
-/// What a call is predicted to take, and with which others it is compared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Prediction {
-    pub seconds: f32,
-    class: u16,
-    /// Whether ringroad makes the call for itself. Then it shows who comes late, and nothing of the prediction.
-    pub internal: bool,
-}
-
-impl Prediction {
-    pub fn new(collective: Collective, bytes: usize, seconds: f64) -> Prediction {
-        let kind = Collective::ALL.iter().position(|known| *known == collective.with_root(0)).unwrap_or(0);
-        let class = (kind * SIZES + size_of_bytes(bytes)) as u16;
-        Prediction { seconds: seconds as f32, class, internal: false }
-    }
+/// With which other calls one is compared.
+fn class_of(collective: Collective, bytes: usize) -> u16 {
+    let kind = Collective::ALL.iter().position(|known| *known == collective.with_root(0)).unwrap_or(0);
+    (kind * SIZES + size_of_bytes(bytes)) as u16
 }
 
 fn size_of_bytes(bytes: usize) -> usize {
@@ -55,7 +46,7 @@ fn size_of_bytes(bytes: usize) -> usize {
 
 /// Why the network should be looked at again.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Suspicion {
+pub(super) struct Suspicion {
     /// How many times as long as usual calls take, at least.
     pub ratio: f32,
     /// What the latest of them has taken, and what was predicted, in seconds.
@@ -74,7 +65,7 @@ impl Suspicion {
 
 /// What a call shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) enum Sign {
+pub(super) enum Sign {
     #[default]
     Nothing,
     /// Calls take longer or shorter than they used to.
@@ -107,7 +98,7 @@ struct Streak {
 const LATEST: usize = 8;
 
 /// The calls of one communicator.
-pub(crate) struct Watch {
+pub(super) struct Watch {
     classes: Vec<CallClass>,
     /// What the latest calls have taken.
     latest: [f32; LATEST],
@@ -127,16 +118,16 @@ impl Watch {
     }
 
     /// Takes note of a call.
-    #[inline]
     pub fn note(&mut self, prediction: Prediction, took: Duration) -> Sign {
-        let Prediction { seconds: predicted, class, internal } = prediction;
         if self.is_resting {
             return Sign::Nothing;
         }
+        let Prediction { collective, bytes, seconds: predicted, internal } = prediction;
+        let class = class_of(collective, bytes);
         let took = took.as_secs_f32();
         self.latest[self.calls % LATEST] = took;
         self.calls = self.calls.wrapping_add(1);
-        let is_telling = !internal && usize::from(class) % SIZES >= size_of_bytes(TELLING);
+        let is_telling = !internal && bytes >= TELLING;
         self.classes[usize::from(class)].note(class, took, predicted, is_telling)
     }
 
@@ -217,13 +208,52 @@ impl CallClass {
     }
 }
 
+/// What calls show, and when to look in any case.
+pub(super) struct Watching {
+    pub watch: Watch,
+    /// What was noticed, and told nobody so far.
+    sign: Sign,
+    /// When to look whether what had become slow has recovered: calls that avoid it do not show that.
+    due: Option<Instant>,
+}
+
+impl Watching {
+    pub fn new() -> Watching {
+        Watching { watch: Watch::new(), sign: Sign::default(), due: None }
+    }
+
+    /// Takes note of a call.
+    pub fn note(&mut self, prediction: Prediction, took: Duration) {
+        let sign = self.watch.note(prediction, took);
+        if sign != Sign::Nothing {
+            self.sign = sign;
+        }
+    }
+
+    /// What the times of calls have shown since this was last asked, and whether it is time to look at the network in any
+    /// case.
+    pub fn take_sign(&mut self) -> (Sign, bool) {
+        let is_due = self.due.is_some_and(|due| Instant::now() >= due);
+        (std::mem::take(&mut self.sign), is_due)
+    }
+
+    /// From this time on, the rank wants to look at the network in any case. Forgets what was noticed before.
+    pub fn look_from(&mut self, due: Option<Instant>) {
+        (self.due, self.sign) = (due, Sign::Nothing);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn predicted(collective: Collective, bytes: usize, seconds: f32) -> Prediction {
+        Prediction { collective, bytes, seconds, internal: false }
+    }
+
     /// Feeds calls that were predicted to take 10 ms; returns which of them was the first to be a sign.
     fn feed(watch: &mut Watch, milliseconds: impl IntoIterator<Item = f64>) -> Option<usize> {
-        let prediction = Prediction::new(Collective::Allreduce, 1 << 20, 0.01);
+        let prediction = predicted(Collective::Allreduce, 1 << 20, 0.01);
         let mut note = |took: f64| watch.note(prediction, Duration::from_secs_f64(took / 1e3));
         milliseconds.into_iter().position(|took| note(took) != Sign::Nothing)
     }
@@ -260,7 +290,7 @@ mod tests {
     /// Short calls must be slow for a while: other work on the machine may hold up many of them.
     #[test]
     fn short_calls_have_to_add_up() {
-        let prediction = Prediction::new(Collective::Allreduce, 8, 1e-4);
+        let prediction = predicted(Collective::Allreduce, 8, 1e-4);
         let mut watch = Watch::new();
         let mut note = |took: f64| watch.note(prediction, Duration::from_secs_f64(took));
         (0..100).for_each(|_| assert_eq!(note(1.2e-4), Sign::Nothing));
@@ -272,7 +302,7 @@ mod tests {
     #[test]
     fn wrong_predictions_are_told_after_a_second_look() {
         let of = |bytes: usize| {
-            let prediction = Prediction::new(Collective::Allgather, bytes, 0.001);
+            let prediction = predicted(Collective::Allgather, bytes, 0.001);
             let mut watch = Watch::new();
             let signs: Vec<Sign> =
                 (0..14).map(|_| watch.note(prediction, Duration::from_millis(80))).collect();
@@ -289,13 +319,12 @@ mod tests {
 
     #[test]
     fn sizes_and_collectives_are_apart() {
-        let class = |collective, bytes| Prediction::new(collective, bytes, 1.0).class;
         let root = Collective::Broadcast { root: 3 };
-        assert_eq!(class(root, 1000), class(root.with_root(0), 1023));
-        assert_ne!(class(root, 1000), class(root, 2000));
-        assert_ne!(class(root, 1000), class(Collective::Allgather, 1000));
+        assert_eq!(class_of(root, 1000), class_of(root.with_root(0), 1023));
+        assert_ne!(class_of(root, 1000), class_of(root, 2000));
+        assert_ne!(class_of(root, 1000), class_of(Collective::Allgather, 1000));
         assert!(
-            usize::from(class(*Collective::ALL.last().unwrap(), usize::MAX)) < Watch::new().classes.len()
+            usize::from(class_of(*Collective::ALL.last().unwrap(), usize::MAX)) < Watch::new().classes.len()
         );
     }
 }

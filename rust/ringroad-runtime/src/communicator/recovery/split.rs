@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Collective, Rank, Topology};
 
-use super::patience::{GoOn, Patience, SLICE};
-use super::{Called, Communicator, Means, ThreadFamily};
 use crate::bootstrap::{identity, Handle};
 use crate::calls::call::Operation;
 use crate::calls::request::Request;
 use crate::choice::choices::NetworkOrigin;
 use crate::choice::options::{part_of, Options};
+use crate::communicator::patience::{GoOn, Patience, SLICE};
+use crate::communicator::{Called, Communicator, Means, ThreadFamily};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
@@ -70,8 +70,8 @@ impl Communicator {
         if color.is_none() {
             return Ok(None);
         }
-        let wheel = self.means.as_ref().and_then(|means| means.wheel.clone());
-        let means = Means { wheel, config, options };
+        let Means { wheel, discovery, .. } = self.means()?;
+        let means = Means { wheel: wheel.clone(), config, options, discovery: *discovery };
         if members.len() == 1 {
             return means.alone(patience).map(Some);
         }
@@ -106,7 +106,11 @@ impl Communicator {
     }
 
     /// Makes a call that ends at the deadline, or on all ranks when the user interrupts.
-    pub(super) fn run_patiently(&self, request: Request, patience: Patience<'_>) -> Result<Memory> {
+    pub(in crate::communicator) fn run_patiently(
+        &self,
+        request: Request,
+        patience: Patience<'_>,
+    ) -> Result<Memory> {
         match self.call(Request { timeout: Some(patience.left()), ..request })? {
             Called::Ended(output, _) => Ok(output),
             Called::InFlight(work) => {

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use ringroad_core::agreement::{AgreementOutcome, Decision, Proposer, Reply, Vote, Waiting};
 use ringroad_core::Rank;
 
-use super::patience::{server, GoOn, Patience, SLICE};
-use super::Communicator;
 use crate::bootstrap::{identity, Heard, ProcessLine, Question, Server, TcpStore, UnreachableProcess};
+use crate::communicator::patience::{server, GoOn, Patience, SLICE};
+use crate::communicator::Communicator;
 use crate::config::Secret;
 use crate::error::{refused, Error, Result};
 use crate::os::pauses;
@@ -175,7 +175,7 @@ impl Communicator {
     }
 
     /// This rank takes no part in agreements any more. To the others that is as if its process had ended.
-    pub(super) fn resign(&self) -> Result<()> {
+    pub(in crate::communicator) fn resign(&self) -> Result<()> {
         if self.size() > 1 {
             self.server()?.rounds().resign(&identity(&self.endpoints));
         }

@@ -8,41 +8,24 @@ use std::time::Duration;
 use ringroad_core::discovery::Mismatch;
 use ringroad_core::{Rank, Topology};
 
-use crate::bootstrap::neighbourhood::Neighbourhood;
-use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
+use super::{gather, stated_speed, DiscoveryLimits};
+use crate::bootstrap::{hosts, interface, refused, unreadable, EndpointInfo, Exchange, Rendezvous};
 use crate::choice::agreement::given;
-use crate::choice::options::Options;
-use crate::config::{Config, TopologySource};
+use crate::choice::report::DiscoveryReport;
+use crate::communicator::{Explored, Means};
+use crate::config::TopologySource;
 use crate::error::Result;
-use crate::network::{self, DiscoveryLimits, DiscoveryReport, Exchange};
-use crate::os::interfaces;
 use crate::os::routes;
 use crate::os::scheduler::Cores;
 
-/// What a rank knows of the network before it opens its devices.
-#[derive(Default)]
-pub(super) struct Explored {
-    /// Rank 0's.
-    pub report: DiscoveryReport,
-    /// The interface by whose address most other hosts reach this one.
-    pub interface: Option<String>,
-    /// The bytes per second of the slowest flow that was measured.
-    pub slowest: Option<f64>,
-}
-
-/// Finds out what the network is, if ranks are on several hosts and rank 0 does not know it.
+/// Finds out what the network between several hosts is, if rank 0 does not know it.
 pub(super) fn explore(
     rendezvous: &mut Rendezvous,
     endpoints: &[EndpointInfo],
     rank: Rank,
-    config: &Config,
-    options: &Options,
-    around: &Neighbourhood,
+    Means { config, options, .. }: &Means,
 ) -> Result<Explored> {
-    if around.is_complete || share_loopback(endpoints) {
-        return Ok(Explored::default());
-    }
-    let hosts = network::hosts(endpoints).into_iter().max().unwrap_or(0) + 1;
+    let hosts = hosts(endpoints).into_iter().max().unwrap_or(0) + 1;
     let is_named = options.topology.is_some() || config.topology.given().is_some();
     let budget = match &config.topology {
         _ if is_named => config.budget.discovery.min(CHECK),
@@ -56,7 +39,7 @@ pub(super) fn explore(
     let wanted: Option<(Duration, bool)> =
         serde_json::from_slice(&text).map_err(|e| refused(EXPLORE, 0, unreadable(&e)))?;
     let Some((budget, is_named)) = wanted else {
-        let stated = interface(endpoints, rendezvous.host()).and_then(|name| network::stated_speed(&name));
+        let stated = interface(endpoints, rendezvous.host()).and_then(|name| stated_speed(&name));
         let report = DiscoveryReport { stated, hosts, ..DiscoveryReport::default() };
         return Ok(Explored { report, ..Explored::default() });
     };
@@ -67,7 +50,7 @@ pub(super) fn explore(
     };
     let limits = DiscoveryLimits { budget, ports: config.tcp_ports, memory, rounds, probes: None };
     let cores = Cores::now();
-    let gathered = network::gather(rendezvous, endpoints, rank, &limits)?;
+    let gathered = gather(rendezvous, endpoints, rank, &limits)?;
     let own = gathered.main[gathered.evidence.host_of[rank]];
     let mut report = if rank == 0 { gathered.report() } else { DiscoveryReport::default() };
     if is_named {
@@ -94,19 +77,10 @@ fn mismatch(
     if rendezvous.collect(DIFFERS, &[u8::from(first.is_some())], 1)?[0] != [1] {
         return Ok(None);
     }
-    let again = network::gather(&mut Again(rendezvous), endpoints, rank, limits)?;
+    let again = gather(&mut Again(rendezvous), endpoints, rank, limits)?;
     let busy = rendezvous.collect(BUSY, &[u8::from(cores.were_busy())], 1)?;
     let both = first.zip(differs(&again.report())).filter(|_| busy.iter().all(|busy| *busy == [0]));
     Ok(both.and_then(|(first, second)| first.agreed(second, endpoints.len())))
-}
-
-/// What to say if the ranks stand on another network than the user names.
-pub(super) fn warning(named: &Topology, mismatch: &Mismatch) -> String {
-    let remedy = match &mismatch.spec {
-        Some(spec) => format!("RINGROAD_TOPOLOGY={spec}"),
-        None => "RINGROAD_TOPOLOGY=auto".to_owned(),
-    };
-    format!("the network is not {named}: {mismatch}; set {remedy} (or topology=), or see `ringroad discover`")
 }
 
 /// How long it may take to check a network that the user names.
@@ -124,21 +98,4 @@ impl Exchange for Again<'_> {
     fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>> {
         Exchange::collect(&mut *self.0, &format!("again.{kind}"), value, most)
     }
-}
-
-/// Whether all ranks have the same loopback interface.
-pub(super) fn share_loopback(endpoints: &[EndpointInfo]) -> bool {
-    let here = &endpoints[0].net_space;
-    !here.is_empty() && endpoints.iter().all(|endpoint| endpoint.net_space == *here)
-}
-
-/// The network interface to listen on: loopback if that leads to all ranks, otherwise the one that leads to the host
-/// of the store. `None` if neither is known.
-pub(super) fn interface(endpoints: &[EndpointInfo], rendezvous_place: Option<String>) -> Option<String> {
-    if share_loopback(endpoints) {
-        return interfaces::loopback();
-    }
-    // A host's own name may stand for loopback there, which leads to none of the others.
-    let leads = |interface: &String| interfaces::loopback().as_ref() != Some(interface);
-    interfaces::towards(&rendezvous_place?).filter(leads)
 }
