@@ -1,6 +1,6 @@
 //! Between calls and what follows the changes of their network: all that either knows of the other.
 //!
-//! A communicator between hosts may get an [`Adaptation`]. Ranks of one host have none, and their calls pay nothing for it.
+//! A communicator between hosts may get an `Adaptation`. Ranks of one host have none, and their calls pay nothing for it.
 
 use std::sync::Arc;
 use std::time::Duration;
