@@ -65,7 +65,7 @@ struct ServerState {
     rounds: Rounds,
     /// Connections without a handshake so far, the oldest first.
     unknown: Mutex<VecDeque<Arc<TcpStream>>>,
-    /// How many connections lead to processes that have read no goodbye so far.
+    /// How many connections lead to processes that have read no goodbye so far, callers without a handshake among them.
     untold: AtomicUsize,
 }
 
@@ -243,6 +243,7 @@ impl ServerState {
 
     /// Answers requests until the client has gone or sends an invalid one.
     fn serve(&self, stream: &Arc<TcpStream>) {
+        let mut untold = Some(Counted::new(&self.untold));
         let admitted = stream.set_nodelay(true).and_then(|()| self.key.admit(stream.clone()));
         self.forget(stream);
         let mut channel = match admitted {
@@ -253,7 +254,6 @@ impl ServerState {
             }
             Err(_) => return,
         };
-        let mut untold = Some(Counted::new(&self.untold));
         while let Ok(request) = StoreMessage::receive(&mut channel, None, None) {
             let is_goodbye = request.kind != StoreMessageKind::Set && is_goodbye(&request.key);
             let Ok(value) = self.answer(request) else { return };
