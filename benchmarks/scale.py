@@ -13,7 +13,6 @@ Times are those of processes that share the cores of one machine: compare within
 import argparse
 import json
 import os
-import shutil
 import socket
 import statistics
 import subprocess
@@ -30,8 +29,8 @@ from goals.record import machine
 from ringroad import testbed
 from ringroad._support.processes import Processes
 from ringroad._support.text import about_bytes, bytes_text, print_table, seconds_text
-from ringroad.lab import CostModel
 from ringroad.measure import facts
+from ringroad.measure.bench.launch import BenchError, mpi_command, mpirun
 
 ROOT = Path(__file__).parent.parent
 RANK = Path(__file__).with_name("scale_rank.py")
@@ -47,13 +46,6 @@ def available() -> int:
 # ------------------------------------------------------------------------------------------------------- processes
 
 
-def mpirun(python: str) -> str | None:
-    """The path of Open MPI's mpirun: beside this Python, which has mpi4py, or on PATH."""
-    path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", os.defpath)])
-    has = subprocess.run([python, "-c", "import mpi4py, numpy"], capture_output=True).returncode == 0
-    return shutil.which("mpirun", path=path) if has else None
-
-
 def job(library: str, ranks: int, options: argparse.Namespace) -> Row:
     """What rank 0 of this many processes says, or why it says nothing."""
     environ = os.environ | {"OMP_NUM_THREADS": "1", "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1"}
@@ -64,8 +56,7 @@ def job(library: str, ranks: int, options: argparse.Namespace) -> Row:
         for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
             del environ[name]
         environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        how = ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
-        lines = [[options.mpirun, "-n", str(ranks), *how, options.mpi_python, str(RANK), library]]
+        lines = [[*mpi_command("ob1", ranks), sys.executable, str(RANK), library]]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors, Processes() as processes:
         environ["SCALE_START"] = str(time.time())
         for rank, line in enumerate(lines):
@@ -82,9 +73,12 @@ def job(library: str, ranks: int, options: argparse.Namespace) -> Row:
 
 
 def processes(options: argparse.Namespace) -> Iterator[Row]:
-    libraries = ["ringroad", "mpi4py"] if options.mpirun else ["ringroad"]
-    if not options.mpirun:
-        print(f"no Open MPI: {options.mpi_python} has no mpi4py and NumPy, or there is no mpirun")
+    libraries = ["ringroad", "mpi4py"]
+    try:
+        mpirun()
+    except BenchError as error:
+        print(error)
+        libraries = ["ringroad"]
     for ranks in options.ranks:
         found = {library: job(library, ranks, options) for library in libraries}
         yield from found.values()
@@ -146,7 +140,7 @@ def choice(options: argparse.Namespace) -> Iterator[Row]:
         for collective in ("allreduce", "allgather", "alltoall"):
             begun = time.perf_counter()
             try:
-                algorithm = CostModel().explain(collective, spec, "1MiB").algorithm
+                algorithm = ringroad.CostModel().explain(collective, spec, "1MiB").algorithm
             except ringroad.RingroadError as error:
                 algorithm = str(error)
             seconds = time.perf_counter() - begun
@@ -209,16 +203,13 @@ def main() -> None:
     parser.add_argument("--hosts", default="64x4", help="emulated hosts, and ranks on each")
     parser.add_argument("--rate", default="20Mbit", help="of a cable between emulated hosts")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds that each job may take")
-    python = os.environ.get("MPI_PYTHON", sys.executable)
-    parser.add_argument("--mpi-python", default=python, help="the Python that has mpi4py (also MPI_PYTHON)")
     parser.add_argument("--json", type=Path, help="write the record to this file")
     options = parser.parse_args()
     if unknown := {*options.parts} - {*PARTS}:
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
-    options.mpirun = mpirun(options.mpi_python)
     busy = facts.busy_cores()
     print(f"other processes keep {busy:.1f} cores busy")
-    rows: list[Row] = [machine() | {"busy_cores": busy, "mpirun": options.mpirun}]
+    rows: list[Row] = [machine() | {"busy_cores": busy}]
     for part in options.parts:
         rows.extend(PARTS[part](options))
     if options.json:

@@ -89,7 +89,7 @@ carriers)
     "$python" benchmarks/carriers.py "${json[@]}"
     ;;
 scale)
-    [[ ${MPI_PYTHON:-} || ${PARTS:-processes} != *processes* ]] || with_mpi
+    [[ ${PARTS:-processes} != *processes* ]] || with_mpi
     "$python" benchmarks/scale.py ${PARTS:+--parts "$PARTS"} "${json[@]}"
     ;;
 model)

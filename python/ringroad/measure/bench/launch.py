@@ -82,7 +82,7 @@ def mpirun() -> str:
     return found
 
 
-def _mpi_command(pml: str, ranks: int) -> list[str]:
+def mpi_command(pml: str, ranks: int) -> list[str]:
     """The fastest mpirun command line for one host: no binding, and ranks that share cores yield."""
     oversubscribed = ranks > len(os.sched_getaffinity(0))
     settings = {"pml": pml, "mpi_yield_when_idle": str(int(oversubscribed))}
@@ -109,7 +109,7 @@ class Ranks:
             commands = [[*command, str(rank)] for rank in range(team.ranks)]
         else:
             environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-            commands = [[*_mpi_command(pml, team.ranks), *command]]
+            commands = [[*mpi_command(pml, team.ranks), *command]]
         try:
             for rank, line in enumerate(commands):
                 there: dict[str, str] = {}

@@ -681,8 +681,8 @@ impl Engine {
             // The transport may still be using the memory: let its requests be the last owners.
             return self.calls.end(&task.completion, error);
         }
-        if let (Some(adaptation), Some(began)) = (&self.adaptation, task.began.take()) {
-            let prediction = task.call().prediction.expect("only such calls are timed");
+        let timed = task.began.take().zip(task.call().prediction);
+        if let (Some(adaptation), Some((began, prediction))) = (&self.adaptation, timed) {
             adaptation.after_call(prediction, began.elapsed());
         }
         debug_assert!(task.buffers.arrived.iter().all(Option::is_none), "what has arrived is released");

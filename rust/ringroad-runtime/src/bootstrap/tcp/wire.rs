@@ -18,7 +18,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 const ADMISSION: Duration = Duration::from_secs(30);
 /// Nothing can be done in no time.
 pub const LEAST: Duration = Duration::from_millis(1);
-/// Values of so many bytes are copied, so that they leave with what precedes them.
+/// A value of at most this many bytes is copied behind its header, so that both leave in one piece.
 const SHORT: usize = 2 << 10;
 const LONGEST_KEY: usize = 1 << 10;
 const LONGEST_VALUE: usize = 64 << 20;

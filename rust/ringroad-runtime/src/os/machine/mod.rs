@@ -21,8 +21,8 @@ pub const HUGE_PAGE: usize = 2 << 20;
 /// The assumed size of a last-level cache in bytes, if the system does not say.
 pub(crate) const LAST_LEVEL: usize = 32 << 20;
 
-// What follows was found by measuring, on two cores of an AMD EPYC (a virtual machine with 1 MiB of second-level cache for each, whose
-// cores drift between sharing a cache and not) unless the comment names other machines.
+// What follows was found by measuring, on two cores of an AMD EPYC unless the comment names other machines: a virtual
+// machine with 1 MiB of second-level cache for each, whose cores drift between sharing a cache and not.
 
 /// CPUs share a cache if they hand over a cache line in less time than this: within a cache it takes 20 to 70 ns,
 /// between caches 90 and more; on this machine it drifts between 30 and 130 to 180.
@@ -48,8 +48,7 @@ pub(crate) const SEGMENT_TIME: Duration = Duration::from_millis(4);
 /// links of every rank then take 1.03 to 1.06 times as long as simulated instead of 1.13 to 1.26, and 16 MiB as long as
 /// without (eight emulated hosts in a hypercube of 100 Mbit/s).
 pub(crate) const SEND_BUFFER: usize = 64 << 10;
-/// On faster links than that, 1 Gbit/s, the kernel decides how much a tcp connection takes on; chosen, not measured
-/// (eight emulated hosts in a hypercube of 100 Mbit/s).
+/// On faster links than that, 1 Gbit/s, the kernel decides how much a tcp connection takes on; chosen, not measured.
 pub(crate) const SEND_BUFFER_TIME: Duration = Duration::from_micros(500);
 /// How long a message over tcp between emulated hosts keeps a core of their machine busy, at the sender and the
 /// receiver together; found from 1 KiB by eight algorithms (seven to nine emulated hosts in rings and a torus of 100
@@ -83,7 +82,7 @@ pub(crate) const COPIED: usize = 4 << 20;
 pub(crate) const PIECE: usize = 8192;
 /// Scratch memory of at least this many bytes begins half a page away from where the caller's memory begins in its
 /// page, at a cache line: copies to a place less than a line further on in its page take 1.3 to 6 times as long (an AMD
-/// EPYC (rep movsb)).
+/// EPYC, rep movsb).
 pub(crate) const APART: usize = 16 << 10;
 /// From this many bytes on, which exceed any core's own cache, scratch memory begins at the same place within a cache
 /// line as the caller's: copies from line to line take 0.8 to 0.9 times as long; shorter sums take a few hundredths
