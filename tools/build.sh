@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the extension in two passes, and installs the package into the virtual environment. Usage: tools/build.sh .venv
-# The second pass optimises the code that was busy in a training run in between. The file `.built` in the environment marks
+# The second pass optimises the code that was busy in a profiling run in between. The file `.built` in the environment marks
 # success.
 set -euo pipefail
 export PIP_QUIET=1
@@ -16,7 +16,7 @@ if [ ! -x "$llvm_profdata" ]; then
     exec maturin develop --release --quiet
 fi
 
-echo "building the extension twice, with a training run in between (5 minutes the first time)"
+echo "building the extension twice, with a profiling run in between (5 minutes the first time)"
 # With a target, cargo leaves build scripts without the flags. tools/wheel.sh has one, and without one functions have other
 # names in the profile.
 export CARGO_BUILD_TARGET=$host

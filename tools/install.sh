@@ -14,7 +14,7 @@ command -v g++ >/dev/null || tools/apt.sh g++
 "$venv/bin/python" -m pip install --quiet --upgrade 'pip>=25.1'
 echo "installing torch and the other Python packages into $venv (the first time: about 5 GB, several minutes)"
 "$venv/bin/python" -m pip install --quiet --group dev --group demo 'torch>=2.15,<2.16' expecttest
-# The package's dependencies: the build's training run needs them before the package is installed.
+# The package's dependencies: the build's profiling run needs them before the package is installed.
 "$venv/bin/python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' |
     "$venv/bin/python" -m pip install --quiet --requirement /dev/stdin
 # UCX: the system's if there is one, else the wheel.

@@ -21,9 +21,9 @@ trap 'cp "$types" "$stub"; rm -f "$types"' EXIT
 maturin sdist --out dist
 for architecture in x86_64 aarch64; do
     triple=$architecture-unknown-linux-gnu
-    flags="" how="without a training run"
+    flags="" how="without a profiling run"
     if [ "$triple" = "$host" ]; then
-        flags=-Cprofile-use=$profile how="with the profile of the training run"
+        flags=-Cprofile-use=$profile how="with the profile of the profiling run"
     else
         rustup target list --installed | grep -qx "$triple" || rustup target add "$triple"
     fi
