@@ -86,6 +86,7 @@ check-all: check ## Run check, loom, the long tests (larger networks, many more 
 	# Without a libFuzzer, which only programs that run need.
 	cp Cargo.lock rust/fuzz/Cargo.lock
 	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a RUSTFLAGS="--cfg fuzzing" cargo clippy --manifest-path rust/fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz --quiet -- -D warnings
+	cargo clippy -p ringroad-runtime --features bench --benches --quiet -- -D warnings
 	tools/check_oldest_rust.sh
 	tools/check_memory.sh loom
 	cargo test -p ringroad-runtime --no-default-features --lib --quiet no_ucx

@@ -96,7 +96,7 @@ model)
     "$python" -m ringroad.lab.reproduce.speed
     ;;
 kernels)
-    cargo bench -p ringroad-runtime --bench kernels
+    cargo bench -p ringroad-runtime --features bench --bench kernels
     ;;
 solvers)
     with_mpi

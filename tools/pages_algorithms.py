@@ -263,8 +263,8 @@ class Span:
 
 @cache
 def _asked(collective: str, spec: str) -> tuple[dict[bool, list[tuple[int, str]]], list[list[ringroad.Candidate]]]:
-    """The switch points of bit-identical members and, where that differs, of all, and the candidates for each of `SIZES`:
-    one question after the other, since the model keeps its latest costs."""
+    """The switch points of bit-identical members and, where that differs, of all, and the candidates for each of
+    `SIZES`: one question after the other, since the model keeps its latest costs."""
     model, topology = ringroad.CostModel(), ringroad.Topology(spec)
     kinds = (True, False) if oracle.COLLECTIVES[collective].reduces else (True,)
     points = {identical: model.switch_points(collective, topology, identical) for identical in kinds}

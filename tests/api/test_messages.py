@@ -1,5 +1,6 @@
 """Messages between two ranks: what sends, receives and probes do, and random programs that mpi4py runs, too."""
 
+import re
 import signal
 import threading
 import time
@@ -292,6 +293,21 @@ def test_ranks_that_all_send_are_told():
     (_, text), *others = in_threads(3, wait, timeout=60)
     assert "rank 2 (" in text and "is in call number 1: barrier" in text and "All of these" not in text, text
     assert [kind for kind, _ in others] == ["TimeoutError"] * 2
+
+    has_failed = threading.Event()
+
+    def wait_for_a_late_one(comm):
+        if comm.rank == 2:
+            assert has_failed.wait(60)
+            return failure_of(comm.barrier)
+        if comm.rank == 1:
+            return failure_of(comm.barrier)
+        failure = failure_of(lambda: comm.recv(np.zeros(1), 1, timeout=0.3))
+        has_failed.set()
+        return failure
+
+    (_, text), *_ = in_threads(3, wait_for_a_late_one, timeout=60)
+    assert re.search(r"rank 1 .*is in call number 1: barrier.*\n +rank 2 .*did not answer", text), text
 
 
 # ------------------------------------------------------------------------------------------------ random programs

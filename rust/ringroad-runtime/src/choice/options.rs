@@ -5,6 +5,7 @@ use std::time::Duration;
 use ringroad_core::{Rank, Topology};
 
 use crate::config::Config;
+use crate::os::messages::say;
 
 /// What the caller may say; everything else comes from [`Config`].
 #[derive(Debug, Clone, Default)]
@@ -67,6 +68,6 @@ pub(crate) fn fitting(topology: Option<Topology>, ranks: usize, is_first: bool) 
 
 fn dropped(topology: &Topology, reason: &str, is_first: bool) {
     if is_first {
-        eprintln!("ringroad: warning: the network of a new group is detected, since {topology} does not describe it: {reason}");
+        say(&format!("warning: the network of a new group is detected, since {topology} does not describe it: {reason}"));
     }
 }

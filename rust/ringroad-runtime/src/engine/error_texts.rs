@@ -64,15 +64,20 @@ pub(super) fn pending(task: &Task) -> (Option<u32>, Vec<Rank>, Vec<Rank>) {
     (first.map(|step| step.step), from, to)
 }
 
+/// The call of all ranks that a rank is in, by what it has answered, unless it waits for a message.
+fn current(told: &Notice) -> Option<&(u64, String)> {
+    told.calls.last().filter(|(number, _)| told.messages.is_empty() && *number > told.ended)
+}
+
 /// What a rank is doing that has answered this, when a message has not come.
 fn doing(told: Option<&Notice>, shown: impl Fn(u64) -> u64) -> String {
-    let Some(Notice { messages, calls, ended, .. }) = told else {
+    let Some(told) = told else {
         return "did not answer: it has not made the matching call, is late, or has stopped".to_owned();
     };
-    if !messages.is_empty() {
-        return messages.iter().map(|message| &*message.call).collect::<Vec<_>>().join("; ");
+    if !told.messages.is_empty() {
+        return told.messages.iter().map(|message| &*message.call).collect::<Vec<_>>().join("; ");
     }
-    match calls.last().filter(|(number, _)| number > ended) {
+    match current(told) {
         Some((number, call)) => format!("is in call number {}: {call}", shown(*number)),
         None => "is in no call".to_owned(),
     }
@@ -192,19 +197,30 @@ impl Engine {
         unfinished.filter_map(message).take(CALLS_TOLD).collect()
     }
 
-    /// What ranks have said for which messages they wait, from this rank to the one it waits for, and so on; and what
-    /// to do if they wait for each other.
+    /// What ranks have said for which messages they wait, from this rank to the one it waits for, and so on, up to those that
+    /// have not made the call which the last one is in; and what to do if they wait for each other.
     pub(super) fn describe_messages(&self, answers: &[Option<Notice>]) -> String {
         let mut chain: Vec<Rank> = Vec::new();
         let mut lines: Vec<String> = Vec::new();
         let mut next = Some(self.peers.rank);
+        let line = |rank: Rank| {
+            let doing = doing(answers[rank].as_ref(), |number| self.calls.shown(number));
+            format!("  rank {}: {doing}", self.peers.describe(rank))
+        };
         while let Some(rank) = next.filter(|rank| !chain.contains(rank)) {
             let told = answers[rank].as_ref();
-            let doing = doing(told, |number| self.calls.shown(number));
-            lines.push(format!("  rank {}: {doing}", self.peers.describe(rank)));
+            lines.push(line(rank));
             chain.push(rank);
             next = told.and_then(|notice| notice.messages.first()?.peer);
         }
+        let last = chain.last().and_then(|rank| current(answers[*rank].as_ref()?));
+        let is_absent = |rank: &Rank| {
+            let made = |told: &Notice| {
+                told.calls.iter().any(|(number, _)| last.is_some_and(|last| *number >= last.0))
+            };
+            !chain.contains(rank) && !answers[*rank].as_ref().is_some_and(made)
+        };
+        lines.extend((0..answers.len()).filter(|rank| last.is_some() && is_absent(rank)).map(line));
         let stuck = next.map(|again| chain.iter().skip_while(move |rank| **rank != again));
         let all_are = |sends: bool| {
             let does = |rank: &Rank| {

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringroad_core::discovery::{Evidence, HostFacts, Latency, TracedRoute, Wiring};
+use ringroad_core::discovery::{starved_experiments, Evidence, HostFacts, Latency, TracedRoute, Wiring};
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
@@ -133,7 +133,9 @@ pub(crate) fn gather(
         })?;
         evidence.traces = traces(&views);
     }
-    if let Some(memory) = memory.filter(|_| !evidence.rounds.is_empty()) {
+    // What starved flows say is not worth remembering.
+    let is_sure = !evidence.rounds.is_empty() && starved_experiments(&evidence).is_empty();
+    if let Some(memory) = memory.filter(|_| is_sure) {
         memory.store(&evidence);
     }
     Ok(Gathered { evidence, main, stated })

@@ -1,20 +1,26 @@
-//! What is printed on standard error, each text once however many communicators there are.
+//! What is printed on standard error.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 
 use super::fork::Global;
+
+/// Says something on standard error, in one piece, if somebody still reads that.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stderr().write_all(format!("ringroad: {text}\n").as_bytes());
+}
 
 /// Prints a warning on standard error, once for each `key`, however many communicators there are.
 pub(crate) fn warn_once(key: &str, text: &str) {
     if is_new(key) {
-        eprintln!("ringroad: warning: {text}");
+        say(&format!("warning: {text}"));
     }
 }
 
 /// Says something that is no warning, once in this process.
 pub(crate) fn say_once(text: &str) {
     if is_new(text) {
-        eprintln!("ringroad: {text}");
+        say(text);
     }
 }
 
