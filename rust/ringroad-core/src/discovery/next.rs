@@ -6,7 +6,7 @@ use super::evidence::{Evidence, Round};
 use super::experiments::{direct, experiments, Effort};
 use super::matchings::{alone, Flows};
 use super::racks::{are_separate, Racks};
-use super::rates::{flows, Load};
+use super::rates::{flows, Load, Loads};
 use super::wiring::Wiring;
 
 /// How much more than together with others a link carries alone where a NIC is shared.
@@ -24,13 +24,15 @@ pub fn next_experiments(evidence: &Evidence, effort: Effort) -> Vec<Flows> {
     rounds
 }
 
-/// The rounds of the evidence in which a flow was starved that was starved whenever it ran, each once.
+/// The rounds of the evidence, each once, with flows whose highest rates were starved and have not been shown again.
 pub fn starved_experiments(evidence: &Evidence) -> Vec<Flows> {
-    let all = || evidence.rounds.iter().flat_map(|round| &round.flows);
-    let well: BTreeSet<_> = all().filter(|flow| !flow.starved).map(|flow| (flow.from, flow.to)).collect();
+    let mut loads: BTreeMap<(usize, usize), Loads> = BTreeMap::new();
+    for (pair, load) in evidence.rounds.iter().flat_map(|round| flows(round, evidence.hosts.len())) {
+        loads.entry(pair).or_default().push(load);
+    }
     let pairs = |round: &Round| -> Flows { round.flows.iter().map(|flow| (flow.from, flow.to)).collect() };
-    let rounds =
-        evidence.rounds.iter().map(pairs).filter(|flows| flows.iter().any(|pair| !well.contains(pair)));
+    let is_starved = |pair: &(usize, usize)| loads.get(pair).is_some_and(Loads::is_starved);
+    let rounds = evidence.rounds.iter().map(pairs).filter(|flows| flows.iter().any(is_starved));
     rounds.collect::<BTreeSet<Flows>>().into_iter().collect()
 }
 

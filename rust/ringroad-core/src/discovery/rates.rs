@@ -2,7 +2,7 @@
 //!
 //! An edge carries at least what has crossed it in one round, and every flow fills some edge of its way. Where one edge
 //! of a flow's way only was as full as ever, it is what held the flow back, and so its capacity is measured. What a starved
-//! flow brought is a lower bound only.
+//! flow brought is a lower bound, unless another round shows the same.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,7 @@ use super::wiring::Wiring;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// Nothing has crossed the link, or only flows whose ends were late: it is taken to be like the others, if these are
-    /// not slower.
+    /// Nothing has crossed the link, or what has was starved: it is taken to be like the others, if these are not slower.
     Assumed,
     /// So much has crossed the link, and perhaps another one held it back.
     Derived,
@@ -36,7 +35,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Whether only flows whose ends were late have crossed the link.
+    /// Whether what has crossed the link was starved.
     pub(super) fn is_bound(&self) -> bool {
         self.how == How::Assumed && self.bytes_per_second > 0.0
     }
@@ -85,9 +84,9 @@ impl Loads {
         self.0.iter().fold(0.0, |highest, load| load.rate.max(highest))
     }
 
-    /// Whether starved flows alone show the highest load.
+    /// Whether one round alone shows the highest load, in which flows were starved.
     pub fn is_starved(&self) -> bool {
-        self.near(self.highest()).all(|round| self.0[round].starved)
+        self.unrepeated().is_some_and(|round| self.0[round].starved)
     }
 
     /// The mean of those that are about as high as the highest, and their spread; disturbances make loads lower, and
@@ -104,7 +103,7 @@ impl Loads {
         self.up_to(repeated.reduce(f64::max).unwrap_or(self.highest()))
     }
 
-    /// This capacity, which is known so unless starved flows alone show it.
+    /// This capacity, which is known so unless a starved load alone shows it.
     pub fn rate(&self, capacity: Option<(f64, f64)>, how: How) -> Option<Rate> {
         let how = if self.is_starved() { How::Assumed } else { how };
         capacity.map(|(bytes_per_second, spread)| Rate { bytes_per_second, spread, how })

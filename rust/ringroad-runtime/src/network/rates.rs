@@ -3,8 +3,8 @@
 //! A flow is a tcp connection over which a host sends as much as it can for a moment. The beginning does not count, and where
 //! a flow has its links for itself, the fastest third does: buffers on the way let a burst through at first, and tcp, whose acknowledgements wait
 //! in the queues of flows the other way, takes a while to fill the link. The receiver asks the kernel how much has come at
-//! a time, because a thread that has to wait for its core reads late. If nothing was on the way meanwhile, the flow was
-//! starved, and links carry more than came.
+//! a time, because a thread that has to wait for its core reads late. A flow whose threads have waited for their cores is
+//! starved: links may carry more than came.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -48,8 +48,6 @@ const END: f64 = 0.97;
 const PART: f64 = 0.33;
 /// How many such parts, which overlap, are compared.
 const PARTS: usize = 8;
-/// A flow has paused if for this part of the time nothing was on the way, or the receiver had no room.
-const PAUSED: f64 = 0.1;
 /// A number for which the kernel was asked for longer than this is not used, if there are enough others.
 const DOUBTFUL: Duration = Duration::from_micros(100);
 const ENOUGH: usize = 8;
@@ -63,17 +61,6 @@ pub(super) struct Measured {
     /// threads at its ends were at other times.
     pub fastest: f64,
     /// Whether the thread that received had to wait for its core.
-    pub was_late: bool,
-}
-
-/// What the sender of a flow knows of it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Sent {
-    /// The receiving host.
-    pub to: usize,
-    /// Whether nothing was on the way for a while.
-    pub has_paused: bool,
-    /// Whether the thread that sent had to wait for its core.
     pub was_late: bool,
 }
 
@@ -294,15 +281,13 @@ pub(super) fn greet(stream: &mut TcpStream, token: &Token, round: u32, from: u32
     stream.write_all(&[&token[..], &round.to_be_bytes(), &from.to_be_bytes()].concat())
 }
 
-/// Sends to these hosts at once, for so long.
-pub(super) fn send(streams: Vec<(usize, TcpStream)>, duration: Duration) -> Vec<Sent> {
+/// Sends to these hosts at once, for so long. Returns those for which a thread had to wait for its core.
+pub(super) fn send(streams: Vec<(usize, TcpStream)>, duration: Duration) -> Vec<usize> {
     let send = |(to, mut stream): (usize, TcpStream)| {
         // On busy cores a thread with short time slices runs as soon as there is something to do.
         shorten();
         let (chunk, mut sent) = (vec![0; CHUNK], 0);
-        let sending =
-            |stream: &TcpStream| TcpInfo::from_socket(stream).map_or(0.0, |info| info.was_sending());
-        let (before, cores, start) = (sending(&stream), Cores::of_thread(), Instant::now());
+        let (cores, start) = (Cores::of_thread(), Instant::now());
         while let Some(left) = duration.checked_sub(start.elapsed()).filter(|_| sent < MOST_BYTES) {
             // A receiver that does not read ends the flow; it has counted what came.
             let _ = stream.set_write_timeout(Some(left.max(Duration::from_millis(1))));
@@ -311,19 +296,18 @@ pub(super) fn send(streams: Vec<(usize, TcpStream)>, duration: Duration) -> Vec<
                 _ => break,
             }
         }
-        let has_paused = sending(&stream) - before < (1.0 - PAUSED) * start.elapsed().as_secs_f64();
         let was_late = cores.were_busy(Cores::of_thread());
         // What has not left this host would only delay what comes next.
         if sent < MOST_BYTES {
             let _ = set_socket_linger(&stream, Some(Duration::ZERO));
         }
-        Sent { to, has_paused, was_late }
+        was_late.then_some(to)
     };
     std::thread::scope(|scope| {
         // A flow for which there is no thread is one that is not measured.
         let spawn = |stream| std::thread::Builder::new().spawn_scoped(scope, move || send(stream)).ok();
         let threads: Vec<_> = streams.into_iter().filter_map(spawn).collect();
-        threads.into_iter().map(|thread| thread.join().expect("sends without a panic")).collect()
+        threads.into_iter().filter_map(|thread| thread.join().expect("sends without a panic")).collect()
     })
 }
 
@@ -349,14 +333,6 @@ mod tests {
         assert!((complete.0 / complete.1 - 1.0).abs() < 0.01, "{complete:?}");
         assert_eq!(evaluate(&[], start, Duration::ZERO), None);
         assert_eq!(evaluate(&[(start, 5.0)], start, Duration::ZERO), None);
-    }
-
-    #[test]
-    fn a_flow_pauses_if_its_receiver_does_not_read() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let _late = listener.accept().unwrap();
-        assert!(send(vec![(0, stream)], Duration::from_millis(300))[0].has_paused);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{MeasurementPlan, Next, Recalled, LONGEST_FLOW};
 use super::probe_agent::{nearest, HostView, ProbeAgent, ProbeFacts};
-use super::rates::{self, Measured, Sent};
+use super::rates::{self, Measured};
 use super::Exchange;
 use crate::bootstrap::{refused, unreadable};
 use crate::error::Result;
@@ -31,8 +31,8 @@ struct Between {
     next: Option<Next>,
     /// The flows that this rank's host received in the round before, by their senders.
     received: Vec<(usize, Measured)>,
-    /// Those that it sent.
-    sent: Vec<Sent>,
+    /// The hosts to which it sent while the thread that did waited for its core.
+    late: Vec<usize>,
 }
 
 impl Between {
@@ -120,7 +120,7 @@ impl FlowRunner<'_> {
             std::thread::sleep(Duration::from_secs_f64(wait.clamp(0.0, LATEST.as_secs_f64())));
         }
         let start = Instant::now();
-        between.sent = rates::send(streams, duration);
+        between.late = rates::send(streams, duration);
         let until = Instant::now() + GRACE;
         let Some(receiving) = &agent.receiving else { return between };
         let take = |from: usize| {
@@ -180,10 +180,7 @@ impl FlowRunner<'_> {
             to,
             bytes_per_second: if shares { one.average } else { one.fastest },
             spread: if one.fastest > 0.0 { (1.0 - one.average / one.fastest).max(0.0) } else { 0.0 },
-            starved: all[self.leaders[from]]
-                .sent
-                .iter()
-                .any(|sent| sent.to == to && sent.has_paused && (sent.was_late || one.was_late)),
+            starved: one.was_late || all[self.leaders[from]].late.contains(&to),
         };
         Round { flows: flows.iter().zip(shared(&pairs, wiring)).map(flow).collect() }
     }

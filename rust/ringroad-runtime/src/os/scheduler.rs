@@ -156,15 +156,24 @@ impl Cores {
         Cores { at: Instant::now(), waited: threads.filter_map(|thread| waited(&thread.path())).sum() }
     }
 
-    /// The same of the calling thread alone.
+    /// The same of the calling thread alone, or of any thread of the machine if the kernel counts that: its own threads, which
+    /// forward packets, wait as well.
     pub fn of_thread() -> Cores {
-        Cores { at: Instant::now(), waited: waited(Path::new("/proc/thread-self")).unwrap_or_default() }
+        let waited = pressure().or_else(|| waited(Path::new("/proc/thread-self")));
+        Cores { at: Instant::now(), waited: waited.unwrap_or_default() }
     }
 
     /// Whether they were busy with something else since then, until `now`.
     pub fn were_busy(self, now: Cores) -> bool {
         now.waited.saturating_sub(self.waited) > (now.at - self.at).mul_f64(BUSY)
     }
+}
+
+/// How long some thread of the machine has waited for a core: `some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS`.
+fn pressure() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/pressure/cpu").ok()?;
+    let total = text.lines().next()?.rsplit_once("total=")?.1;
+    total.parse().ok().map(Duration::from_micros)
 }
 
 /// How long the thread of this directory has waited for its core.

@@ -75,11 +75,6 @@ impl TcpInfo {
         [148, 68].map(|at| f64::from(self.short(at)) / 1e6)
     }
 
-    /// How long, in seconds, bytes were on the way that the other process had room for.
-    pub fn was_sending(&self) -> f64 {
-        self.long(168).saturating_sub(self.long(176)) as f64 / 1e6
-    }
-
     /// The bytes per second that have arrived lately.
     pub fn rate(&self) -> f64 {
         self.long(160) as f64
