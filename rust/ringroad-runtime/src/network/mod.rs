@@ -18,6 +18,7 @@ mod rates;
 mod reach;
 mod report;
 mod rounds;
+mod servers;
 mod trace;
 
 use std::collections::VecDeque;
