@@ -545,8 +545,7 @@ impl Engine {
                     let arrived = task.buffers.arrived[arrival as usize].take();
                     let arrived = arrived.expect("it is released once, after it has come");
                     memory(&mut self.transport).release(arrived);
-                    task.executor.complete(number);
-                    continue;
+                    (self.peers.rank, Ok(Posted::Complete))
                 }
                 // What involves no other rank is done at once. Peers are woken before if it takes a while.
                 local => {
@@ -565,11 +564,7 @@ impl Engine {
                     let format = task.call().format(task.number);
                     let distance = |peer| self.transport.local_memory()?.distance(peer);
                     task.buffers.perform(plan, number, (op, dtype, format), task.factor, ranks, distance);
-                    if let Some(recorder) = &mut self.recorder {
-                        recorder.end_operation(request);
-                    }
-                    task.executor.complete(number);
-                    continue;
+                    (self.peers.rank, Ok(Posted::Complete))
                 }
             };
             match posted {
