@@ -581,7 +581,7 @@ impl Work {
 
     /// The call, which displays as a description.
     pub fn call(&self) -> &Prepared {
-        self.completion.call()
+        self.completion.prepared()
     }
 
     /// Lets the call proceed although no thread waits for it, if others may need that it does.

@@ -430,7 +430,7 @@ impl Engine {
         for event in events.iter() {
             match event {
                 Event::Notice { from, payload } => self.note(*from, payload),
-                Event::PeerFailed { peer, reason } if reason == ABORTED => self.peers.note_abort(*peer),
+                Event::PeerFailed { peer, reason } if reason == ABORTED => self.peers.aborted[*peer] = true,
                 _ => {}
             }
         }
@@ -634,7 +634,7 @@ impl Engine {
     /// after it was reused.
     fn check_for_aborts(&mut self, slot: usize) {
         let Some(task) = self.calls.get(slot) else { return };
-        let gave_up = |peer: &&Rank| self.peers.has_aborted(**peer);
+        let gave_up = |peer: &&Rank| self.peers.aborted[**peer];
         let Some(&peer) = task.executor.plan().peers().iter().find(gave_up) else { return };
         if self.failure.is_none() && !self.notices.iter().any(|(from, _)| *from == peer) {
             let message = format!(
