@@ -46,8 +46,8 @@ use super::routed::Routed;
 use super::shared::SharedMemory;
 use super::wiring::DeviceWiring;
 use super::{
-    Carrier, Description, Event, Failure, Lack, LocalMemory, MessageKind, Posted, RequestId, Subject, Tag,
-    Transport, TransportError, Unclaimed, Wait,
+    Carrier, Description, Event, Failure, Lack, MessageKind, Posted, RequestId, Subject, Tag, Transport,
+    TransportError, Unclaimed, Wait,
 };
 use crate::error::{is_shortage, refused};
 use crate::transport::buffer::Region;
@@ -459,12 +459,6 @@ impl Transport for UcxTransport {
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
         self.send_notice(peer, payload);
     }
-
-    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory> {
-        None
-    }
-
-    fn flush(&mut self) {}
 
     #[inline]
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
