@@ -206,17 +206,10 @@ pub struct Length(pub u64);
 /// Such lengths.
 pub struct Lengths(pub Vec<u64>);
 
-impl<'py> FromPyObject<'_, 'py> for Length {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let Ok(text) = object.cast::<PyString>() else {
-            let words = "a number of bytes from 0 on, or a text such as \"1MiB\"";
-            return object.extract().map(Length).map_err(|error| refused(&object, words, error));
-        };
-        units::bytes(&text.to_cow()?).map(Length).map_err(|error| PyValueError::new_err(error.to_string()))
-    }
-}
+argument_type! {own Length, "a number of bytes from 0 on, or a text such as \"1MiB\"", |object| {
+    let Ok(text) = object.cast::<PyString>() else { return Ok(Length(object.extract()?)) };
+    units::bytes(&text.to_cow()?).map(Length).map_err(|error| PyValueError::new_err(error.to_string()))
+}}
 
 impl<'py> FromPyObject<'_, 'py> for Lengths {
     type Error = PyErr;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use ringroad_core::Collective;
 use ringroad_runtime::calls::call::elements_of;
-use ringroad_runtime::{CallKey, DType, Operation, Precision, Request};
+use ringroad_runtime::{CallKey, DType, Operation, Request};
 
-use super::run::{precision, CallOptions};
+use super::run::{plainly, precision, CallOptions};
 use crate::arguments::{argument, Count, Number, Plain, Text};
 use crate::arrays::array::{check_address, memory, Owner};
 use crate::arrays::operation::reduction;
@@ -42,7 +42,7 @@ impl PyCommunicator {
         let (input, output) = (memory(input, owner.clone()), memory(output, owner));
         let mut request = Request::from_key(key, input, output);
         request.factor = factor;
-        self.run(py, &mut request, how, None)
+        self.run(py, &mut request, how)
     }
 }
 
@@ -69,7 +69,7 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         let how = CallOptions { algorithm: None, precision: precision(wire, max_error)?, timeout, async_op };
         let mut key = match Operation::named(collective.0, root).map_err(raise)? {
-            Operation::Barrier => return self.run(py, &mut Request::barrier(), how, None),
+            Operation::Barrier => return self.run(py, &mut Request::barrier(), how),
             operation => CallKey::new(operation, dtype, elements.0),
         };
         let mut by = 1.0;
@@ -130,7 +130,7 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         let operation = Operation::message(direction.0, Plain::inner(peer), Some(tag.0)).map_err(raise)?;
         let key = CallKey::new(operation, dtype, elements.0);
-        let how = CallOptions { algorithm: None, precision: Precision::Exact, timeout, async_op };
+        let how = plainly(timeout, async_op);
         self.run_at(py, key, 1.0, ["address"; 2], [address.0; 2], Arc::new(owner), how)
     }
 }

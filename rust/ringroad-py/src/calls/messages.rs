@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use ringroad_runtime::{Called, DType, Memory, Message, Operation, Precision, Request, Work, PROC_NULL};
+use ringroad_runtime::{Called, DType, Memory, Message, Operation, Request, Work, PROC_NULL};
 
 use super::received::{described, CallOutcome, Landing};
-use super::run::CallOptions;
+use super::run::plainly;
 use super::work::PyWork;
 use crate::arguments::{argument, duration, AnyTag, Number, PeerArgument, SourceArgument};
 use crate::arrays::array::Array;
@@ -14,11 +14,6 @@ use crate::communicator::PyCommunicator;
 use crate::interpreter::detached::Detached;
 use crate::interpreter::errors::raise;
 use crate::interpreter::signals::may_call;
-
-/// How a message is sent or received.
-pub fn plainly<'py>(timeout: Option<Number>, async_op: bool) -> CallOptions<'py> {
-    CallOptions { algorithm: None, precision: Precision::Exact, timeout, async_op }
-}
 
 fn sending(array: &Array<'_>, PeerArgument(peer): PeerArgument, tag: u32) -> Request {
     let memory = array.memory(Arc::new(array.object()));
@@ -130,7 +125,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let mut request = sending(&Array::input(array, "array")?, peer, tag);
-        self.run(py, &mut request, plainly(timeout, async_op), None)
+        self.run(py, &mut request, plainly(timeout, async_op))
     }
 
     /// Receives an array that a rank has sent with `send`.

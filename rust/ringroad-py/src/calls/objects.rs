@@ -7,8 +7,9 @@ use pyo3::prelude::*;
 use ringroad_runtime::calls::call::MemorySpan;
 use ringroad_runtime::{DType, Memory, Opaque, Operation, Request};
 
-use super::messages::{bringing, plainly};
+use super::messages::bringing;
 use super::received::{pickled, CallOutcome};
+use super::run::plainly;
 use crate::arguments::{argument, AnyTag, Number, PeerArgument, SourceArgument};
 use crate::arrays::array::memory;
 use crate::arrays::operation::OpArgument;
@@ -203,7 +204,7 @@ impl PyCommunicator {
         timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        self.run(obj.py(), &mut sending(obj, peer, tag)?, plainly(timeout, async_op), None)
+        self.run(obj.py(), &mut sending(obj, peer, tag)?, plainly(timeout, async_op))
     }
 
     /// Receives a Python object that a rank has sent with `send_object`.

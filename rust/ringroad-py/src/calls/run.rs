@@ -34,6 +34,11 @@ pub fn precision(wire: Option<Text<'_>>, max_error: Option<Number>) -> PyResult<
     })
 }
 
+/// How a call is made that takes neither an algorithm nor a wire format.
+pub fn plainly<'py>(timeout: Option<Number>, async_op: bool) -> CallOptions<'py> {
+    CallOptions { algorithm: None, precision: Precision::Exact, timeout, async_op }
+}
+
 /// The exception for an error of a call. A function that reduces may have been interrupted by Ctrl-C, which says more than
 /// that the call has failed.
 fn raised(py: Python<'_>, error: ringroad_runtime::Error) -> PyErr {
@@ -41,15 +46,9 @@ fn raised(py: Python<'_>, error: ringroad_runtime::Error) -> PyErr {
 }
 
 impl PyCommunicator {
-    /// Makes a call. Returns its result, or with `async_op=True` its `Work`.
-    pub fn run(
-        &self,
-        py: Python<'_>,
-        request: &mut Request,
-        how: CallOptions<'_>,
-        result: Option<Py<PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.run_to(py, request, how, CallOutcome::Known(result))
+    /// Makes a call without a result. Returns None, or with `async_op=True` its `Work`.
+    pub fn run(&self, py: Python<'_>, request: &mut Request, how: CallOptions<'_>) -> PyResult<Py<PyAny>> {
+        self.run_to(py, request, how, CallOutcome::Known(None))
     }
 
     /// Makes a call. Returns its outcome, or with `async_op=True` its `Work`.
@@ -116,11 +115,6 @@ impl PyCommunicator {
         timeout: Option<Number>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        self.run(
-            py,
-            &mut Request::barrier(),
-            CallOptions { algorithm: None, precision: Precision::Exact, timeout, async_op },
-            None,
-        )
+        self.run(py, &mut Request::barrier(), plainly(timeout, async_op))
     }
 }

@@ -146,7 +146,7 @@ impl PyCommunicator {
     ) -> PyResult<Self> {
         let _counted = shutdown::counted();
         Numpy::get(py)?;
-        let store = store_of(store)?;
+        let (store, listening) = store_of(store)?;
         let mut config = Config::from_arguments(Plain::inner(settings).unwrap_or_default()).map_err(raise)?;
         if let Some(members) = members {
             let given = config.topology.given().cloned();
@@ -158,7 +158,7 @@ impl PyCommunicator {
         let means = Means { wheel: ucx_wheel(py)?, config, options, discovery: Some(DISCOVERY) };
         let communicator =
             shutdown::waiting(py, || means.connect(means.time(), store.clone(), rank.0, size.0));
-        Ok(PyCommunicator::new(store.outcome(py, communicator)?))
+        Ok(PyCommunicator::new(listening.outcome(py, communicator)?))
     }
 
     /// Makes the communicators of `size` ranks that are threads of this process, for tests and notebooks.

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use ringroad_runtime::bootstrap::{BootstrapError, PresenceCheck, Store};
+use ringroad_runtime::bootstrap::PresenceCheck;
 use ringroad_runtime::config::{Config, Secret};
-use ringroad_runtime::Error;
 
 use super::store::{store_of, Listening};
 use crate::arguments::{duration, Count, Number, Plain};
@@ -30,15 +29,14 @@ impl PyPresenceCheck {
         timeout: Number,
         word: Plain<String>,
     ) -> PyResult<Self> {
-        let config = Config::from_env().map_err(|error| raise(Error::from(error)))?;
+        let config = Config::from_env().map_err(raise)?;
         let patience = duration(Some(timeout))?.unwrap_or(config.timeout);
         let secret = config.secret.as_ref().map(Secret::reveal);
-        let listening = store_of(store)?;
-        let shared: Arc<dyn Store> = listening.clone();
+        let (store, listening) = store_of(store)?;
         let call = waiting(py, || {
-            PresenceCheck::hold(&shared, "presence-check", rank.0, size.0, secret, patience, &word.0)
+            PresenceCheck::hold(&store, "presence-check", rank.0, size.0, secret, patience, &word.0)
         });
-        let call = listening.outcome(py, call.map_err(Error::from))?;
+        let call = listening.outcome(py, call)?;
         Ok(PyPresenceCheck { call, listening })
     }
 
@@ -50,17 +48,11 @@ impl PyPresenceCheck {
 
     /// Publishes a text of this rank under a name.
     fn tell(&self, py: Python<'_>, kind: Plain<String>, text: Plain<String>) -> PyResult<()> {
-        self.outcome(py, py.detach(|| self.call.tell(&kind.0, &text.0)))
+        self.listening.outcome(py, py.detach(|| self.call.tell(&kind.0, &text.0)))
     }
 
     /// Returns the text that a rank has published under a name, or None.
     fn published_text(&self, py: Python<'_>, kind: Plain<String>, rank: Count) -> PyResult<Option<String>> {
-        self.outcome(py, py.detach(|| self.call.published_text(&kind.0, rank.0)))
-    }
-}
-
-impl PyPresenceCheck {
-    fn outcome<T>(&self, py: Python<'_>, result: Result<T, BootstrapError>) -> PyResult<T> {
-        self.listening.outcome(py, result.map_err(Error::from))
+        self.listening.outcome(py, py.detach(|| self.call.published_text(&kind.0, rank.0)))
     }
 }

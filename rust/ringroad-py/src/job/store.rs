@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyException, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use ringroad_runtime::bootstrap::{FileStore, JobPlace, JobStore, MemoryStore, Store, StoreError};
-use ringroad_runtime::communicator::GoOn;
+use ringroad_runtime::communicator::{GoOn, Heeding};
 use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::Error;
 
@@ -121,7 +121,7 @@ impl PyTcpStore {
         };
         let place = JobPlace { host: host.0, ports, job: job.to_owned() };
         let secret = config.secret.as_ref().map(Secret::reveal);
-        let listening = Listening::without_store();
+        let listening = Listening::default();
         let store = waiting(py, || JobStore::open(&place, rank.0, secret, timeout, || listening.go_on()));
         Ok(PyTcpStore(Arc::new(listening.outcome(py, store)?)))
     }
@@ -154,26 +154,34 @@ impl PyTcpStore {
     }
 }
 
-/// A store that checks for Python's signals, such as Ctrl-C, while somebody waits for a key.
-pub struct Listening {
-    inner: Arc<dyn Store>,
-    raised: Raised,
-}
-
-/// The exception of a signal handler or of a Python store. True: it is raised as it is; false: it becomes the cause of a
-/// StoreError.
-type Raised = Arc<Mutex<Option<(PyErr, bool)>>>;
+/// Checks for Python's signals, such as Ctrl-C, while somebody waits for other ranks. It keeps the exception of a signal
+/// handler or of a Python store. True: it is raised as it is; false: it becomes the cause of a StoreError.
+#[derive(Default)]
+pub struct Listening(Mutex<Option<(PyErr, bool)>>);
 
 impl Listening {
-    /// For waits that need no store.
-    pub fn without_store() -> Listening {
-        Listening { inner: Arc::new(MemoryStore::new()), raised: Raised::default() }
+    fn go_on(&self) -> Result<(), StoreError> {
+        // A method of a Python store may have raised it before.
+        if is_ending() || matches!(*self.0.lock().expect("nothing panics under this lock"), Some((_, true))) {
+            return Err(StoreError::Interrupted);
+        }
+        Python::attach(|py| {
+            handle_signals(py).map_err(|error| {
+                self.keep(error, true);
+                StoreError::Interrupted
+            })
+        })
     }
 
-    /// The result of a call that used this store, with the exception of Python code where there was one.
-    pub fn outcome<T>(&self, py: Python<'_>, result: Result<T, Error>) -> PyResult<T> {
-        let raised = self.raised.lock().expect("nothing panics under this lock").take();
-        match (raised, result) {
+    fn keep(&self, error: PyErr, as_it_is: bool) {
+        // An earlier one is dropped after the lock is released, since that may run Python code.
+        let _earlier = self.0.lock().expect("nothing panics under this lock").replace((error, as_it_is));
+    }
+
+    /// The result of a call that waited, with the exception of Python code where there was one.
+    pub fn outcome<T>(&self, py: Python<'_>, result: Result<T, impl Into<Error>>) -> PyResult<T> {
+        let raised = self.0.lock().expect("nothing panics under this lock").take();
+        match (raised, result.map_err(Into::into)) {
             (Some((raised, true)), _) => Err(raised),
             (Some((cause, false)), Err(error @ Error::Store(_))) => {
                 let error = raise(error);
@@ -185,65 +193,29 @@ impl Listening {
     }
 }
 
+/// Something that listens, and the function by which the runtime asks it.
+fn listening() -> (Arc<Listening>, GoOn) {
+    let listening = Arc::new(Listening::default());
+    let asked = listening.clone();
+    (listening, Arc::new(move || asked.go_on()))
+}
+
 /// Runs a function that waits for other ranks. A signal interrupts it, and the exception of its handler is raised.
 pub fn interruptible<T: Send>(
     py: Python<'_>,
     run: impl Send + FnOnce(&GoOn) -> ringroad_runtime::Result<T>,
 ) -> PyResult<T> {
     may_call()?;
-    let listening = Arc::new(Listening::without_store());
-    let listener = listening.clone();
-    let go_on: GoOn = Arc::new(move || listener.go_on());
+    let (listening, go_on) = listening();
     let made = waiting(py, || run(&go_on));
     listening.outcome(py, made)
 }
 
-fn keep(raised: &Raised, error: PyErr, as_it_is: bool) {
-    // An earlier one is dropped after the lock is released, since that may run Python code.
-    let _earlier = raised.lock().expect("nothing panics under this lock").replace((error, as_it_is));
-}
-
-impl Store for Listening {
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.inner.set(key, value)
-    }
-
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get(key)
-    }
-
-    fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
-        self.inner.wait(key, deadline)
-    }
-
-    fn go_on(&self) -> Result<(), StoreError> {
-        // A method of a Python store may have raised it before.
-        if is_ending()
-            || matches!(*self.raised.lock().expect("nothing panics under this lock"), Some((_, true)))
-        {
-            return Err(StoreError::Interrupted);
-        }
-        Python::attach(|py| {
-            handle_signals(py).map_err(|error| {
-                keep(&self.raised, error, true);
-                StoreError::Interrupted
-            })
-        })
-    }
-
-    fn until_told(&self, deadline: Instant) {
-        self.inner.until_told(deadline);
-    }
-
-    fn host(&self) -> Option<String> {
-        self.inner.host()
-    }
-}
-
-/// Makes a store from a Python object. Raises TypeError if it has no methods `set` and `get`.
-pub fn store_of(object: &Bound<'_, PyAny>) -> PyResult<Arc<Listening>> {
-    let raised = Raised::default();
-    let inner: Arc<dyn Store> = if let Ok(store) = object.cast::<PyMemoryStore>() {
+/// Makes a store from a Python object, and what listens while it is used. Raises TypeError if the object has no methods
+/// `set` and `get`.
+pub fn store_of(object: &Bound<'_, PyAny>) -> PyResult<(Arc<dyn Store>, Arc<Listening>)> {
+    let (listening, go_on) = listening();
+    let store: Arc<dyn Store> = if let Ok(store) = object.cast::<PyMemoryStore>() {
         store.get().0.clone()
     } else if let Ok(store) = object.cast::<PyFileStore>() {
         store.get().0.clone()
@@ -261,9 +233,9 @@ pub fn store_of(object: &Bound<'_, PyAny>) -> PyResult<Arc<Listening>> {
             }
         }
         let checks = object.hasattr("check")?;
-        Arc::new(Foreign { object: object.clone().unbind(), checks, raised: raised.clone() })
+        Arc::new(Foreign { object: object.clone().unbind(), checks, listening: listening.clone() })
     };
-    Ok(Arc::new(Listening { inner, raised }))
+    Ok((Arc::new(Heeding { store, go_on }), listening))
 }
 
 /// A Python object with the methods of a torch.distributed store. If it has a method `check`, that says whether a key
@@ -271,7 +243,7 @@ pub fn store_of(object: &Bound<'_, PyAny>) -> PyResult<Arc<Listening>> {
 struct Foreign {
     object: Py<PyAny>,
     checks: bool,
-    raised: Raised,
+    listening: Arc<Listening>,
 }
 
 /// The most stores that wrap each other.
@@ -297,7 +269,7 @@ impl Foreign {
     fn failed(&self, py: Python<'_>, action: &str, key: &str, error: PyErr) -> StoreError {
         let is_failure = error.is_instance_of::<PyException>(py);
         let reason = error.to_string();
-        keep(&self.raised, error, !is_failure);
+        self.listening.keep(error, !is_failure);
         if is_failure {
             StoreError::Failed { action: format!("{action} {key:?}"), reason }
         } else {

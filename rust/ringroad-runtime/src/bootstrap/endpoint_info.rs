@@ -102,16 +102,10 @@ impl EndpointInfo {
             transport: transport.to_owned(),
             transport_version: transport_version.to_owned(),
             addresses,
-            asked: None,
-            devices: Vec::new(),
-            adaptation: None,
-            rdma: false,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
             cpus: if cfg!(miri) { Vec::new() } else { cache::allowed() },
             cpu: processor(),
-            memory: None,
-            no_memory: None,
-            handle: None,
+            ..EndpointInfo::default()
         }
     }
 

@@ -17,7 +17,6 @@ mod rendezvous;
 mod seal;
 mod tcp;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringroad_core::Rank;
@@ -134,32 +133,6 @@ impl From<StoreError> for Error {
             StoreError::Lost { rank, message } => Error::Peer { rank, message },
             _ => Error::Store(error.to_string()),
         }
-    }
-}
-
-impl<S: Store + ?Sized> Store for Arc<S> {
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        (**self).set(key, value)
-    }
-
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        (**self).get(key)
-    }
-
-    fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
-        (**self).wait(key, deadline)
-    }
-
-    fn go_on(&self) -> Result<(), StoreError> {
-        (**self).go_on()
-    }
-
-    fn until_told(&self, deadline: Instant) {
-        (**self).until_told(deadline);
-    }
-
-    fn host(&self) -> Option<String> {
-        (**self).host()
     }
 }
 

@@ -105,6 +105,7 @@ pub(crate) fn read(
 }
 
 /// The ranks around this one.
+#[derive(Default)]
 pub(crate) struct Neighbourhood {
     /// This rank's segment and its neighbours; `None` if no rank is local.
     pub home: Option<(Home, Vec<Neighbour>)>,
@@ -180,14 +181,7 @@ impl Neighbourhood {
         // Where no two ranks may be local, which all ranks see alike, there is nothing to exchange.
         if !endpoints.iter().any(candidates) {
             let is_complete = endpoints.len() == 1;
-            return Ok(Neighbourhood {
-                home: None,
-                is_complete,
-                per_host: 1,
-                obstacles,
-                unshared,
-                unreadable: Vec::new(),
-            });
+            return Ok(Neighbourhood { is_complete, per_host: 1, obstacles, unshared, ..Default::default() });
         }
         let local = opened.iter().map(|n| (n.rank(), n.obstacle().map(str::to_owned))).collect();
         let text = serde_json::to_vec(&PublishedRanks::new(local, obstacles.first().cloned()))

@@ -508,7 +508,8 @@ impl Rendezvous {
         let Some(bytes) = announced else {
             if self.endpoint.rank == 0 {
                 // The announcement was removed a little late by an earlier rendezvous.
-                self.announce()?;
+                let drawn = self.place.rsplit('/').next().unwrap_or_default();
+                self.set(key, &seal::seal(self.secret(), key, drawn.as_bytes()))?;
             }
             return Ok(None);
         };
@@ -524,12 +525,6 @@ impl Rendezvous {
         }
         self.moved = true;
         Ok(Some(BootstrapError::Moved))
-    }
-
-    fn announce(&self) -> Result<(), StoreError> {
-        let Some(key) = &self.announced else { return Ok(()) };
-        let drawn = self.place.rsplit('/').next().unwrap_or_default();
-        self.set(key, &seal::seal(self.secret(), key, drawn.as_bytes()))
     }
 
     /// The error after a timeout, with the ranks that are missing.

@@ -282,7 +282,7 @@ impl CallKey {
     }
 
     #[inline]
-    fn reduces(&self) -> bool {
+    pub(crate) fn reduces(&self) -> bool {
         self.operation.collective().is_some_and(Collective::reduces)
     }
 
@@ -294,18 +294,6 @@ impl CallKey {
     /// Whether values must be combined in the order of the ranks.
     pub(crate) fn in_rank_order(&self) -> bool {
         self.reduces() && !self.op.is_commutative()
-    }
-
-    pub(crate) fn reduces_by_own(&self) -> bool {
-        self.reduces() && matches!(self.op, ReduceOp::Own(_))
-    }
-
-    pub(crate) fn premultiplies(&self) -> bool {
-        self.reduces() && self.op == ReduceOp::PremulSum
-    }
-
-    pub(crate) fn averages(&self) -> bool {
-        self.reduces() && self.op == ReduceOp::Avg
     }
 
     /// The number of bytes of `elements` elements; an error if that overflows.

@@ -105,7 +105,8 @@ impl Request {
     /// The lengths of input and output in bytes. An error if the call is not valid on rank `rank` of `ranks`, or if
     /// the memory has other lengths.
     pub(crate) fn check(&self, rank: Rank, ranks: usize) -> Result<[usize; 2]> {
-        if self.key.reduces_by_own() != self.function.is_some() {
+        let by_own = self.key.reduces() && matches!(self.key.op, ReduceOp::Own(_));
+        if by_own != self.function.is_some() {
             let text = "a function goes with a reduction of one's own, and the other way round";
             return Err(Error::Argument(text.to_owned()));
         }

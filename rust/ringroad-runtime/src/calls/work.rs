@@ -88,10 +88,6 @@ impl Completion {
         let _ = self.again.set(prepared);
     }
 
-    pub fn call(&self) -> &Prepared {
-        self.prepared()
-    }
-
     /// Notes which message a receive or a probe has found.
     pub fn found(&self, message: Message) {
         let _ = self.message.set(message);
@@ -110,7 +106,7 @@ impl Completion {
     /// The message of a receive or a probe, once it is known. That of a receive which names source and tag is known at
     /// its end.
     pub fn message(&self) -> Option<Message> {
-        let Prepared { key, lengths, .. } = self.call();
+        let Prepared { key, lengths, .. } = &**self.prepared();
         match (self.message.get(), key.operation) {
             (Some(message), _) => Some(*message),
             (None, Operation::Receive { peer: PROC_NULL, tag }) => Some(Message::from_nobody(Some(tag))),
@@ -164,6 +160,6 @@ impl Completion {
 
 impl fmt::Debug for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.call(), if self.is_done() { "done" } else { "in flight" })
+        write!(f, "{} ({})", self.prepared(), if self.is_done() { "done" } else { "in flight" })
     }
 }

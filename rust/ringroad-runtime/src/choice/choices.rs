@@ -320,8 +320,7 @@ impl Choices {
         let candidates = costs(&self.topology, &self.model, collective, among)?;
         // A profile outlives the process, which alone knows its given schedules.
         let candidates = candidates.into_iter().filter(|one| given::schedule(one.member).is_none());
-        let all_local = self.place.per_host == self.topology.ranks();
-        Ok(distinct_candidates(&self.topology, collective, candidates, all_local)?)
+        Ok(distinct_candidates(&self.topology, collective, candidates, self.is_one_host())?)
     }
 
     /// Why [`Choices::pick`] picks what it does.

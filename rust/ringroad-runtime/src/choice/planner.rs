@@ -16,6 +16,7 @@ use crate::choice::choices::Choices;
 use crate::choice::plan_cache::BoundedCache;
 use crate::choice::schedule_cache::Schedules;
 use crate::error::{Error, Result};
+use crate::kernels::dtype::ReduceOp;
 use crate::os::machine::{LEND, LOCAL_BROADCAST_SEGMENT, LOCAL_SEGMENT};
 use crate::transport::shared::PRIVATE;
 
@@ -181,8 +182,8 @@ impl Planner {
         }
         let options = LowerOptions {
             in_place: key.in_place,
-            premultiply: key.premultiplies(),
-            average: key.averages(),
+            premultiply: key.reduces() && key.op == ReduceOp::PremulSum,
+            average: key.reduces() && key.op == ReduceOp::Avg,
             segment: self.choices.lowering.segment,
             part: self.choices.lowering.part,
             two_areas: self.choices.lowering.two_areas,

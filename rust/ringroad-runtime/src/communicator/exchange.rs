@@ -19,7 +19,7 @@ pub(crate) struct CallExchange<'a> {
 }
 
 impl CallExchange<'_> {
-    fn call(&self, collective: Collective, dtype: DType, elements: usize, own: Memory) -> Result<Memory> {
+    pub fn call(&self, collective: Collective, dtype: DType, elements: usize, own: Memory) -> Result<Memory> {
         let blocks = if collective == Collective::Allgather { self.communicator.size() } else { 1 };
         let output = Memory::zeroed(elements * dtype.size() * blocks);
         let mut request = Request::new(Operation::Collective(collective), dtype, elements, own, output);

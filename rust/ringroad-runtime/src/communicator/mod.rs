@@ -27,8 +27,8 @@ pub use self::connection::Means;
 pub use self::discovery::Discovery;
 pub(crate) use self::discovery::{Explored, Group};
 pub(crate) use self::exchange::CallExchange;
-pub use self::patience::GoOn;
 pub(crate) use self::patience::Patience;
+pub use self::patience::{GoOn, Heeding};
 use self::recovery::after_pauses::Agreements;
 pub use self::status::NetworkView;
 use self::status::Reporting;
@@ -581,7 +581,7 @@ impl Work {
 
     /// The call, which displays as a description.
     pub fn call(&self) -> &Prepared {
-        self.completion.call()
+        self.completion.prepared()
     }
 
     /// Lets the call proceed although no thread waits for it, if others may need that it does.

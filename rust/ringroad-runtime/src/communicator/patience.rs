@@ -43,8 +43,10 @@ impl<'a> Patience<'a> {
 }
 
 /// A store whose users check whether the caller has interrupted.
-pub(super) struct Heeding {
+pub struct Heeding {
+    /// The store.
     pub store: Arc<dyn Store>,
+    /// Returns an error if the caller has interrupted.
     pub go_on: GoOn,
 }
 

@@ -96,12 +96,6 @@ struct MemberProcess<'a> {
     handle: &'a Option<Handle>,
 }
 
-impl MemberProcess<'_> {
-    fn from_endpoint(endpoint: &EndpointInfo) -> MemberProcess<'_> {
-        MemberProcess { host: &endpoint.host, pid: endpoint.pid, handle: &endpoint.handle }
-    }
-}
-
 impl Reporter for Reporting {
     fn secret(&self) -> Option<&str> {
         self.secret.as_deref()
@@ -126,7 +120,7 @@ impl Reporter for Reporting {
                 .endpoints
                 .iter()
                 .filter(|_| inquiry.members)
-                .map(MemberProcess::from_endpoint)
+                .map(|one| MemberProcess { host: &one.host, pid: one.pid, handle: &one.handle })
                 .collect(),
             halted: halted.collect(),
             waiting: driver.waiting(),

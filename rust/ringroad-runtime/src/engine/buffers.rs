@@ -32,18 +32,6 @@ pub(crate) struct CallBuffers {
 }
 
 impl CallBuffers {
-    /// Buffers of a call that has no scratch memory and no arrivals.
-    pub fn new(input: Region, output: Region) -> CallBuffers {
-        CallBuffers {
-            input,
-            output,
-            scratch: Region::nothing(),
-            scratch_range: 0..0,
-            arrived: Vec::new(),
-            past_caches: false,
-        }
-    }
-
     /// The region that contains `span`, and the offset at which `span` begins.
     fn place(&self, span: Span) -> (&Region, usize) {
         match span.buffer {

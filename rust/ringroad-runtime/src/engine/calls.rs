@@ -55,22 +55,12 @@ pub(crate) struct Calls {
 #[must_use]
 #[derive(Default)]
 pub(crate) struct EndedCalls {
-    any: bool,
-    awaited: Vec<Arc<Completion>>,
+    /// Whether any call has ended.
+    pub any: bool,
+    /// The ended calls for which somebody waits.
+    pub awaited: Vec<Arc<Completion>>,
     /// Reductions of the callers' own that calls in flight wait for.
     pub reductions: Vec<FunctionReduction>,
-}
-
-impl EndedCalls {
-    /// Whether any call has ended.
-    pub fn any(&self) -> bool {
-        self.any
-    }
-
-    /// The ended calls for which somebody waits.
-    pub fn awaited(self) -> Vec<Arc<Completion>> {
-        self.awaited
-    }
 }
 
 impl Calls {
@@ -277,7 +267,7 @@ impl Calls {
 
     /// Whether any call has ended since [`Calls::take_ended`] was last called, or has something to reduce.
     pub fn has_ended(&self) -> bool {
-        self.ended.any() || !self.ended.reductions.is_empty()
+        self.ended.any || !self.ended.reductions.is_empty()
     }
 
     /// All calls fail together: nobody waits for their reductions.

@@ -430,7 +430,7 @@ impl Engine {
         for event in events.iter() {
             match event {
                 Event::Notice { from, payload } => self.note(*from, payload),
-                Event::PeerFailed { peer, reason } if reason == ABORTED => self.peers.note_abort(*peer),
+                Event::PeerFailed { peer, reason } if reason == ABORTED => self.peers.aborted[*peer] = true,
                 _ => {}
             }
         }
@@ -545,8 +545,7 @@ impl Engine {
                     let arrived = task.buffers.arrived[arrival as usize].take();
                     let arrived = arrived.expect("it is released once, after it has come");
                     memory(&mut self.transport).release(arrived);
-                    task.executor.complete(number);
-                    continue;
+                    (self.peers.rank, Ok(Posted::Complete))
                 }
                 // What involves no other rank is done at once. Peers are woken before if it takes a while.
                 local => {
@@ -565,11 +564,7 @@ impl Engine {
                     let format = task.call().format(task.number);
                     let distance = |peer| self.transport.local_memory()?.distance(peer);
                     task.buffers.perform(plan, number, (op, dtype, format), task.factor, ranks, distance);
-                    if let Some(recorder) = &mut self.recorder {
-                        recorder.end_operation(request);
-                    }
-                    task.executor.complete(number);
-                    continue;
+                    (self.peers.rank, Ok(Posted::Complete))
                 }
             };
             match posted {
@@ -639,7 +634,7 @@ impl Engine {
     /// after it was reused.
     fn check_for_aborts(&mut self, slot: usize) {
         let Some(task) = self.calls.get(slot) else { return };
-        let gave_up = |peer: &&Rank| self.peers.has_aborted(**peer);
+        let gave_up = |peer: &&Rank| self.peers.aborted[**peer];
         let Some(&peer) = task.executor.plan().peers().iter().find(gave_up) else { return };
         if self.failure.is_none() && !self.notices.iter().any(|(from, _)| *from == peer) {
             let message = format!(

@@ -30,8 +30,8 @@ pub(super) struct Peers {
     dead: Vec<Rank>,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
-    /// The ranks that have given up: the reason may be replaced by their end.
-    aborted: Vec<bool>,
+    /// The ranks that have given up, as far as connections tell: the reason may be replaced by their end.
+    pub aborted: Vec<bool>,
     pub suspects: Vec<Suspect>,
 }
 
@@ -115,16 +115,6 @@ impl Peers {
         if self.broken(peer) != Some(CLOSED) {
             self.broken[peer] = Some(reason.to_owned());
         }
-    }
-
-    /// Notes that `peer` has given up.
-    pub fn note_abort(&mut self, peer: Rank) {
-        self.aborted[peer] = true;
-    }
-
-    /// Whether `peer` has given up, as far as its connection tells.
-    pub fn has_aborted(&self, peer: Rank) -> bool {
-        self.aborted[peer]
     }
 
     pub fn suspect(&mut self, peer: Rank, reason: String) {

@@ -144,7 +144,7 @@ impl Driver {
             .map_err(|panic| engine.give_up(message(&*panic)));
         let ended = engine.calls.take_ended();
         drop(engine);
-        if ended.any() && self.blocked.load(Ordering::SeqCst) > 0 {
+        if ended.any && self.blocked.load(Ordering::SeqCst) > 0 {
             self.waiter.wake();
         }
         (result, ended)
@@ -152,14 +152,14 @@ impl Driver {
 
     /// Arranges for the callbacks of calls that have ended, and performs reductions of the callers' own. The caller holds
     /// no lock.
-    pub fn call_back(&self, mut ended: EndedCalls) {
-        let mut reductions = VecDeque::from(std::mem::take(&mut ended.reductions));
-        self.callbacks.run(ended.awaited());
+    pub fn call_back(&self, ended: EndedCalls) {
+        let mut reductions = VecDeque::from(ended.reductions);
+        self.callbacks.run(ended.awaited);
         while let Some(reduction) = reductions.pop_front() {
             let (request, result) = reduction.run();
-            let (_, mut ended) = self.with_locked(|engine| engine.reduced(request, result));
-            reductions.extend(std::mem::take(&mut ended.reductions));
-            self.callbacks.run(ended.awaited());
+            let (_, ended) = self.with_locked(|engine| engine.reduced(request, result));
+            reductions.extend(ended.reductions);
+            self.callbacks.run(ended.awaited);
         }
     }
 
@@ -232,10 +232,13 @@ impl Driver {
         done
     }
 
-    /// `needs_driving`: the transport has to be driven between calls (see [`Engine::needs_driving`]).
+    /// Makes sure that the transport is driven now and then from now on, if it has to be between calls (see
+    /// [`Engine::needs_driving`]).
     fn drive_idle_if(self: &Arc<Self>, needs_driving: bool) {
         if needs_driving && !self.background.drives_idle.load(Ordering::Relaxed) {
-            self.drive_idle_in_background();
+            self.background.drives_idle.store(true, Ordering::Relaxed);
+            self.start_background().idle = Some(Arc::downgrade(self));
+            self.background.changed.notify_one();
         }
     }
 
@@ -313,13 +316,6 @@ impl Driver {
             state.wanted = Some(self.clone());
             self.background.changed.notify_one();
         }
-    }
-
-    /// Makes sure that the transport is driven now and then from now on.
-    fn drive_idle_in_background(self: &Arc<Self>) {
-        self.background.drives_idle.store(true, Ordering::Relaxed);
-        self.start_background().idle = Some(Arc::downgrade(self));
-        self.background.changed.notify_one();
     }
 
     fn start_background(&self) -> MutexGuard<'_, BackgroundState> {

@@ -60,6 +60,7 @@ fn clock() -> Duration {
 }
 
 /// Records the events of one rank.
+#[derive(Default)]
 pub(super) struct Recorder {
     rank: Rank,
     /// By the machine's clock that never steps. One reading serves all times, so that messages of ranks on one machine
@@ -80,17 +81,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     fn new(rank: Rank) -> Recorder {
-        Recorder {
-            rank,
-            start: clock(),
-            events: Vec::new(),
-            lost: 0,
-            requests: HashMap::new(),
-            calls: HashMap::new(),
-            directory: None,
-            connections: Vec::new(),
-            wanted: None,
-        }
+        Recorder { rank, start: clock(), ..Recorder::default() }
     }
 
     fn now(&self) -> f64 {

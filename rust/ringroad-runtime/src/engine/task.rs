@@ -47,14 +47,19 @@ pub(crate) struct Task {
 
 impl Task {
     pub(super) fn new(prepared: Arc<Prepared>) -> Box<Task> {
-        let mut buffers = CallBuffers::new(Region::nothing(), Region::nothing());
-        buffers.arrived.resize_with(prepared.plan.arrivals(), || None);
         Box::new(Task {
             executor: Executor::new(prepared.plan.clone()),
+            buffers: CallBuffers {
+                input: Region::nothing(),
+                output: Region::nothing(),
+                scratch: Region::nothing(),
+                scratch_range: 0..0,
+                arrived: (0..prepared.plan.arrivals()).map(|_| None).collect(),
+                past_caches: false,
+            },
             completion: Completion::new(prepared),
             ports: None,
             turned: None,
-            buffers,
             factor: 1.0,
             shorter: false,
             function: None,
@@ -107,7 +112,7 @@ impl Task {
     }
 
     pub fn call(&self) -> &Prepared {
-        self.completion.call()
+        self.completion.prepared()
     }
 
     pub(super) fn is_late(&self, now: Instant) -> bool {

@@ -70,7 +70,7 @@ mod tests {
         let receiving = Receiving::begin([7; 16], None).unwrap();
         let target = |token: u8| {
             let addresses = vec![Ipv4Addr::LOCALHOST.into()];
-            Some(ReachTarget { addresses, ports: receiving.ports, token: [token; 16] })
+            Some(ReachTarget { addresses, ports: receiving.servers.ports, token: [token; 16] })
         };
         let seen = probe(&[target(7), None, target(8)]);
         assert_eq!(seen[0].iter().map(|seen| (seen.address, seen.hops)).collect::<Vec<_>>(), [(0, None)]);

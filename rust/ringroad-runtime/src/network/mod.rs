@@ -18,6 +18,7 @@ mod rates;
 mod reach;
 mod report;
 mod rounds;
+mod servers;
 mod trace;
 
 use std::collections::VecDeque;
@@ -86,13 +87,12 @@ pub(crate) fn gather(
 
     // First where each host can be asked, then what it hears of the others: who is reached by which address, over which hops.
     let mine = agent.as_ref().map(|agent| &agent.facts);
-    let facts: Vec<ProbeFacts> = of_hosts(exchange, &leaders, FACTS, mine, FACTS_BYTES)?;
-    check_each(FACTS, &leaders, &facts, ProbeFacts::check)?;
+    let facts = of_hosts(exchange, &leaders, FACTS, mine, FACTS_BYTES, ProbeFacts::check)?;
     let mine =
         agent.as_ref().map(|agent| agent.collect_views(&facts, limits.probes.as_deref().unwrap_or_default()));
     let most = 64 + facts.len() * PAIR_BYTES;
-    let views: Vec<Vec<HostView>> = of_hosts(exchange, &leaders, VIEW, mine.as_ref(), most)?;
-    check_each(VIEW, &leaders, &views, |views| views.iter().try_for_each(|view| view.check(&facts)))?;
+    let check = |views: &Vec<HostView>| views.iter().try_for_each(|view| view.check(&facts));
+    let views = of_hosts(exchange, &leaders, VIEW, mine.as_ref(), most, check)?;
 
     let main = main_addresses(&facts, &views);
     let host = |(facts, rank): (&ProbeFacts, &Rank)| HostFacts {
@@ -127,11 +127,7 @@ pub(crate) fn gather(
     if limits.probes.is_none() && !evidence.rounds.is_empty() && are_worth_another_look(&evidence.traces) {
         // A second later, kernels are willing to complain again.
         let again = agent.as_ref().map(|_| trace(views[own].clone(), &facts, &HOP_TIMEOUTS[..1]));
-        let views: Vec<Vec<HostView>> = of_hosts(exchange, &leaders, VIEW_AGAIN, again.as_ref(), most)?;
-        check_each(VIEW_AGAIN, &leaders, &views, |views| {
-            views.iter().try_for_each(|view| view.check(&facts))
-        })?;
-        evidence.traces = traces(&views);
+        evidence.traces = traces(&of_hosts(exchange, &leaders, VIEW_AGAIN, again.as_ref(), most, check)?);
     }
     // What starved flows say is not worth remembering.
     let is_sure = !evidence.rounds.is_empty() && starved_experiments(&evidence).is_empty();
@@ -141,45 +137,39 @@ pub(crate) fn gather(
     Ok(Gathered { evidence, main, stated })
 }
 
-/// Publishes this host's value, if this rank leads it, and returns those of all hosts.
+/// Publishes this host's value, if this rank leads it, and returns those of all hosts, which pass the check.
 fn of_hosts<T: Serialize + for<'a> Deserialize<'a>>(
     exchange: &mut dyn Exchange,
     leaders: &[Rank],
     kind: &str,
     value: Option<&T>,
     most: usize,
+    check: impl Fn(&T) -> std::result::Result<(), String>,
 ) -> Result<Vec<T>> {
     let text = value.map(|value| serde_json::to_vec(value).expect("numbers and text can be written"));
     let all = exchange.collect(kind, &text.unwrap_or_default(), most)?;
-    let read = |rank: &Rank| {
-        serde_json::from_slice(&all[*rank]).map_err(|e| refused(kind, *rank, unreadable(&e)).into())
-    };
-    leaders.iter().map(read).collect()
+    let read =
+        |rank: &Rank| serde_json::from_slice(&all[*rank]).map_err(|e| refused(kind, *rank, unreadable(&e)));
+    let values = leaders.iter().map(read).collect::<std::result::Result<Vec<T>, _>>()?;
+    for (value, rank) in values.iter().zip(leaders) {
+        check(value).map_err(|reason| refused(kind, *rank, reason))?;
+    }
+    Ok(values)
 }
 
-fn check_each<T>(
-    kind: &str,
-    leaders: &[Rank],
-    values: &[T],
-    check: impl Fn(&T) -> std::result::Result<(), String>,
-) -> Result<()> {
-    let check =
-        |(value, rank): (&T, &Rank)| check(value).map_err(|reason| refused(kind, *rank, reason).into());
-    values.iter().zip(leaders).try_for_each(check)
+/// All views, each with the host that has it.
+fn each(views: &[Vec<HostView>]) -> impl Iterator<Item = (usize, &HostView)> {
+    views.iter().enumerate().flat_map(|(from, views)| views.iter().map(move |view| (from, view)))
 }
 
 fn traces(views: &[Vec<HostView>]) -> Vec<TracedRoute> {
-    let trace = |from: usize, view: &HostView| TracedRoute {
+    let trace = |(from, view): (usize, &HostView)| TracedRoute {
         from,
         to: view.to,
         hops: view.route.clone(),
         reached: !view.seen.is_empty(),
     };
-    views
-        .iter()
-        .enumerate()
-        .flat_map(|(from, views)| views.iter().map(move |view| trace(from, view)))
-        .collect()
+    each(views).map(trace).collect()
 }
 
 /// Whether hops are missing in a network some of whose nodes do answer.
@@ -190,23 +180,17 @@ fn are_worth_another_look(traces: &[TracedRoute]) -> bool {
 
 /// Half of the time from a question to its answer.
 fn latencies(views: &[Vec<HostView>]) -> Vec<Latency> {
-    let latency = |from: usize, view: &HostView| {
+    let latency = |(from, view): (usize, &HostView)| {
         Some(Latency { from, to: view.to, seconds: nearest(&view.seen)?.seconds / 2.0 })
     };
-    views
-        .iter()
-        .enumerate()
-        .flat_map(|(from, views)| views.iter().filter_map(move |view| latency(from, view)))
-        .collect()
+    each(views).filter_map(latency).collect()
 }
 
 /// By how many seconds the clock of each host is ahead of that of the first one, where they are known to be.
 fn clocks(views: &[Vec<HostView>]) -> Vec<Option<f64>> {
     let mut ahead = vec![None; views.len()];
     let mut differences = vec![Vec::new(); views.len()];
-    for (from, view) in
-        views.iter().enumerate().flat_map(|(from, views)| views.iter().map(move |view| (from, view)))
-    {
+    for (from, view) in each(views) {
         if let Some(difference) = nearest(&view.seen).and_then(|seen| seen.ahead) {
             differences[from].push((view.to, difference));
             differences[view.to].push((from, -difference));

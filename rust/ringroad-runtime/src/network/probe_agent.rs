@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::connect_probe;
 use super::rates::Receiving;
-use super::reach::{self, Answering, Questions, ReachTarget, Seen, Token};
+use super::reach::{self, answering, Questions, ReachTarget, Seen, Token};
+use super::servers::Servers;
 use super::trace::{RouteHops, TracedRoutes, HOP_TIMEOUTS};
 use crate::os::ports::PortRange;
 use crate::os::random::token;
@@ -77,7 +78,7 @@ pub(super) struct ProbeAgent {
     /// Kept for its threads, which answer and receive.
     pub receiving: Option<Receiving>,
     questions: Questions,
-    _answering: Option<Answering>,
+    _answering: Option<Servers>,
 }
 
 impl ProbeAgent {
@@ -85,14 +86,14 @@ impl ProbeAgent {
     pub fn open(own: usize, ports: PortRange) -> ProbeAgent {
         let (token, epoch) = (fresh_token(), Instant::now());
         let (answering, receiving) =
-            (Answering::begin(token, ports, epoch).ok(), Receiving::begin(token, ports).ok());
+            (answering(token, ports, epoch).ok(), Receiving::begin(token, ports).ok());
         let interfaces = interfaces();
         let known = || interfaces.iter().take(MOST_ADDRESSES);
         let facts = ProbeFacts {
             addresses: known().map(|one| one.address).collect(),
             stated: known().map(|one| stated_speed(&one.name).unwrap_or_default()).collect(),
             questions: answering.as_ref().map_or([None; 2], |answering| answering.ports),
-            flows: receiving.as_ref().map_or([None; 2], |receiving| receiving.ports),
+            flows: receiving.as_ref().map_or([None; 2], |receiving| receiving.servers.ports),
             token,
         };
         ProbeAgent { own, facts, epoch, receiving, questions: Questions::open(), _answering: answering }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,8 @@ use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 use serde::{Deserialize, Serialize};
 
 use super::reach::Token;
+use super::servers::Servers;
+use crate::os::lock::{Condvar, Mutex};
 use crate::os::ports::{bind, PortRange};
 use crate::os::scheduler::{shorten, Cores};
 use crate::os::tcp_info::TcpInfo;
@@ -91,40 +93,23 @@ impl FlowArrivals {
 
 /// Receives flows until it is dropped.
 pub(super) struct Receiving {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    pub servers: Servers,
     results: Results,
-    /// The ports for IPv4 and IPv6.
-    pub ports: [Option<u16>; 2],
 }
 
 impl Receiving {
     /// Begins to receive from hosts that know the token.
     pub fn begin(token: Token, ports: PortRange) -> io::Result<Receiving> {
-        let mut made = Receiving {
-            stop: Arc::default(),
-            threads: Vec::new(),
-            results: Arc::default(),
-            ports: [None; 2],
-        };
-        let anywhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-        let mut failure = None;
-        for (place, any) in anywhere.into_iter().enumerate() {
-            match bind(any, ports, TcpListener::bind) {
-                Ok(listener) => {
-                    listener.set_nonblocking(true)?;
-                    made.ports[place] = Some(listener.local_addr()?.port());
-                    let (stop, results) = (made.stop.clone(), made.results.clone());
-                    let thread = std::thread::Builder::new().name("ringroad-flows".to_owned());
-                    made.threads.push(thread.spawn(move || accept(&listener, token, &stop, &results))?);
-                }
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        match failure {
-            Some(error) if made.threads.is_empty() => Err(error),
-            _ => Ok(made),
-        }
+        let results = Results::default();
+        let servers = Servers::begin("ringroad-flows", |is_ipv6| {
+            let any: IpAddr =
+                if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+            let listener = bind(any, ports, TcpListener::bind)?;
+            listener.set_nonblocking(true)?;
+            let (port, results) = (listener.local_addr()?.port(), results.clone());
+            Ok((port, move |stop: &AtomicBool| accept(&listener, token, stop, &results)))
+        })?;
+        Ok(Receiving { servers, results })
     }
 
     /// What was measured of the flow from this host in this round, which began at `start` and took so long, once it has
@@ -137,21 +122,12 @@ impl Receiving {
         until: Instant,
     ) -> Option<Measured> {
         let (all, changed) = &*self.results;
-        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        while !all.get(&flow).is_some_and(|arrivals| arrivals.has_ended) {
-            let Some(left) = until.checked_duration_since(Instant::now()) else { break };
-            all = changed.wait_timeout(all, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let mut all = all.lock();
+        let has_ended = |arrivals: &FlowArrivals| arrivals.has_ended;
+        while !all.get(&flow).is_some_and(has_ended) && !changed.wait_until(&mut all, until).timed_out() {}
         let mut arrivals = all.remove(&flow)?;
         let (average, fastest) = evaluate(arrivals.points(), start, duration)?;
         Some(Measured { average, fastest, was_late: arrivals.was_late })
-    }
-}
-
-impl Drop for Receiving {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
@@ -192,11 +168,8 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
     }
     // A receiver that has waited long enough has taken what had arrived, and wants no more.
     let (all, changed) = &**results;
-    let note = |change: &dyn Fn(&mut FlowArrivals)| {
-        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get_mut(&flow).map(change)
-    };
-    all.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, FlowArrivals::default());
+    let note = |change: &dyn Fn(&mut FlowArrivals)| all.lock().get_mut(&flow).map(change);
+    all.lock().insert(flow, FlowArrivals::default());
     // The flow begins when all hosts are ready.
     stream.set_read_timeout(Some(4 * CONNECT_TIMEOUT)).ok()?;
     let (mut chunk, mut total, mut cores) = (vec![0; CHUNK], 0u64, None);
@@ -338,7 +311,7 @@ mod tests {
     #[test]
     fn flows_are_measured_at_the_receiver() {
         let receiving = Receiving::begin([3; 16], None).unwrap();
-        let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), receiving.ports[0].unwrap());
+        let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), receiving.servers.ports[0].unwrap());
         let strange = connect(to, window(0.0, None, 1), &[4; 16], 0, 5).unwrap();
         let own = connect(to, window(0.0, Some(1e6), 1), &[3; 16], 0, 5).unwrap();
         let (start, duration) = (Instant::now(), Duration::from_millis(50));

@@ -6,13 +6,12 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::datagram::{wait, Datagrams, HOPS};
+use super::servers::Servers;
 use crate::os::ports::PortRange;
 
 /// How often each host is asked. The least time of all answers is the latency.
@@ -60,42 +59,12 @@ pub(super) struct Seen {
     pub ahead: Option<f64>,
 }
 
-/// Answers questions until it is dropped.
-pub(super) struct Answering {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-    pub ports: [Option<u16>; 2],
-}
-
-impl Answering {
-    /// Begins to answer questions with this token; its clock began at `epoch`. It is no error if only one address family can be used.
-    pub fn begin(token: Token, ports: PortRange, epoch: Instant) -> io::Result<Answering> {
-        let mut made =
-            Answering { stop: Arc::new(AtomicBool::new(false)), threads: Vec::new(), ports: [None; 2] };
-        let mut failure = None;
-        for (place, is_ipv6) in [false, true].into_iter().enumerate() {
-            match Datagrams::open(is_ipv6, ports) {
-                Ok(socket) => {
-                    made.ports[place] = Some(socket.port()?);
-                    let stop = made.stop.clone();
-                    let thread = std::thread::Builder::new().name("ringroad-answers".to_owned());
-                    made.threads.push(thread.spawn(move || answer(&socket, &token, epoch, &stop))?);
-                }
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        match failure {
-            Some(error) if made.threads.is_empty() => Err(error),
-            _ => Ok(made),
-        }
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
-    }
+/// Answers questions with this token until what is returned is dropped; its clock began at `epoch`.
+pub(super) fn answering(token: Token, ports: PortRange, epoch: Instant) -> io::Result<Servers> {
+    Servers::begin("ringroad-answers", |is_ipv6| {
+        let socket = Datagrams::open(is_ipv6, ports)?;
+        Ok((socket.port()?, move |stop: &AtomicBool| answer(&socket, &token, epoch, stop)))
+    })
 }
 
 fn answer(socket: &Datagrams, token: &Token, epoch: Instant, stop: &AtomicBool) {
@@ -267,7 +236,7 @@ mod tests {
     #[test]
     fn hosts_with_the_right_token_answer() {
         let epoch = Instant::now();
-        let answering = Answering::begin([7; 16], None, epoch).unwrap();
+        let answering = answering([7; 16], None, epoch).unwrap();
         let target = |token: u8| {
             // The second address is that of nobody.
             let addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 0, 9).into()];

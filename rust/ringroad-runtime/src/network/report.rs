@@ -32,22 +32,18 @@ impl Gathered {
     pub fn report(&self) -> DiscoveryReport {
         let stated = self.stated.iter().flatten().copied().reduce(f64::min);
         let hosts = self.evidence.hosts.len();
+        let mut report = DiscoveryReport { stated, hosts, ..DiscoveryReport::default() };
         if hosts > 1 && !self.shows_paths() {
-            let slowest = self.slowest().filter(|rate| *rate > 0.0);
-            let failure = Some("no trace has reached another host; a firewall may drop datagrams".to_owned());
-            return DiscoveryReport {
-                stated: slowest.or(stated),
-                failure,
-                hosts,
-                ..DiscoveryReport::default()
-            };
+            report.stated = self.slowest().filter(|rate| *rate > 0.0).or(stated);
+            let failure = "no trace has reached another host; a firewall may drop datagrams";
+            report.failure = Some(failure.to_owned());
+            return report;
         }
         match found(&self.evidence) {
-            Ok(found) => DiscoveryReport { found: Some(found), stated, hosts, ..DiscoveryReport::default() },
-            Err(error) => {
-                DiscoveryReport { stated, failure: Some(error), hosts, ..DiscoveryReport::default() }
-            }
+            Ok(found) => report.found = Some(found),
+            Err(error) => report.failure = Some(error),
         }
+        report
     }
 }
 

@@ -66,17 +66,8 @@ pub(crate) struct Liveness {
 impl Liveness {
     /// Watches the processes of ranks. `own`: this process.
     pub fn new<'a>(own: ProcessInfo<'_>, ranks: impl Iterator<Item = ProcessInfo<'a>>) -> Liveness {
-        Liveness::with(own, ranks, watch)
-    }
-
-    /// Like [`Liveness::new`], with this way to get the descriptor of a process.
-    fn with<'a>(
-        own: ProcessInfo<'_>,
-        ranks: impl Iterator<Item = ProcessInfo<'a>>,
-        open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>,
-    ) -> Liveness {
         let mut liveness = Liveness::default();
-        ranks.for_each(|other| liveness.watch_by(own, other, &open));
+        ranks.for_each(|other| liveness.watch(own, other));
         liveness
     }
 
@@ -85,6 +76,7 @@ impl Liveness {
         self.watch_by(own, other, watch);
     }
 
+    /// Like [`Liveness::watch`], with this way to get the descriptor of a process.
     fn watch_by(
         &mut self,
         own: ProcessInfo<'_>,
@@ -265,7 +257,11 @@ mod tests {
             let ranks = [own].into_iter().chain(others);
             let mut liveness = match error {
                 None => Liveness::new(own, ranks),
-                Some(error) => Liveness::with(own, ranks, refuse(error)),
+                Some(error) => {
+                    let mut liveness = Liveness::default();
+                    ranks.for_each(|other| liveness.watch_by(own, other, refuse(error)));
+                    liveness
+                }
             };
             assert!(liveness.ended().is_empty(), "{error:?}");
             children[1].kill().unwrap();

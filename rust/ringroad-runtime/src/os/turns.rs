@@ -41,7 +41,7 @@ pub(crate) struct CoreTurns {
 }
 
 /// What yields have shown. Times are measured from the start.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Learned {
     oversubscribed: bool,
     /// How many contended yields in a row are accepted.
@@ -129,15 +129,10 @@ impl Learned {
         Learned {
             oversubscribed,
             patience: if oversubscribed { 1 } else { MAX_CONTENDED_YIELDS * (1 + rank as u32 % 16) },
-            shared: 0,
-            since: Duration::ZERO,
-            last: Duration::ZERO,
             somebody: SOMEBODY.max(SYSTEM_CALLS * system_call),
-            moved: Duration::ZERO,
             stay: FIRST_STAY,
-            stay_until: Duration::ZERO,
             back_off: FIRST_BACK_OFF,
-            no_yield_until: Duration::ZERO,
+            ..Learned::default()
         }
     }
 

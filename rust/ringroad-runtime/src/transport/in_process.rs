@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use super::{
-    Description, Event, Failure, LocalMemory, MessageKind, Posted, RequestId, Subject, Tag, Transport,
-    TransportError, Unclaimed, Wait,
+    Description, Event, Failure, MessageKind, Posted, RequestId, Subject, Tag, Transport, TransportError,
+    Unclaimed, Wait,
 };
 use crate::os::lock::{Condvar, Mutex, MutexGuard};
 use crate::transport::buffer::Region;
@@ -346,12 +346,6 @@ impl Transport for InProcess {
         mailbox.ring(state);
     }
 
-    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory> {
-        None
-    }
-
-    fn flush(&mut self) {}
-
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
         let mut state = self.own().state.lock();
         let any = !state.events.is_empty();
@@ -364,8 +358,7 @@ impl Transport for InProcess {
     }
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        let call =
-            Tag { source, kind: MessageKind::Collective, sequence, message: 0, check: 0 }.pack() & Tag::CALL;
+        let call = Tag::for_collective(source, sequence) & Tag::CALL;
         let state = self.own().state.lock();
         let first =
             state.arrived.iter().filter(|(key, _)| *key & Tag::CALL == call).min_by_key(|(key, _)| **key);
@@ -442,6 +435,4 @@ impl Wait for Mailbox {
         state.wakes = state.sleepers.max(1);
         self.ring(state);
     }
-
-    fn note_progress(&self) {}
 }

@@ -349,11 +349,13 @@ pub trait Transport: Send {
     fn notify(&mut self, peer: Rank, payload: &[u8]);
 
     /// The operations that only local ranks support; `None` where no rank can be near.
-    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory>;
+    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory> {
+        None
+    }
 
     /// Wakes sleeping peers for which something has been posted or released. After posting, call this or
     /// [`Transport::progress`] before any work that takes long.
-    fn flush(&mut self);
+    fn flush(&mut self) {}
 
     /// Does what can be done now and appends the events. Returns whether anything has happened.
     fn progress(&mut self, events: &mut Vec<Event>) -> bool;
@@ -405,7 +407,7 @@ pub trait Wait: Send + Sync {
     fn wake(&self);
 
     /// Records that something has happened since the last [`Wait::block`], so that it ended for good reason.
-    fn note_progress(&self);
+    fn note_progress(&self) {}
 }
 
 impl fmt::Display for Failure {

@@ -101,7 +101,7 @@ pub struct JobStore {
 /// What a rank has found: where it serves, or the server.
 enum JobRole {
     Doors(Vec<TcpListener>),
-    Server(StoreConnection, SocketAddr, String),
+    Server(Box<TcpStore>),
 }
 
 impl JobStore {
@@ -122,16 +122,13 @@ impl JobStore {
         let (told, found) = mpsc::channel();
         // Dropping `_alive` ends the search.
         let (_alive, over) = mpsc::channel();
-        let key = place.key(secret);
-        let (own, wanted) = (place.clone(), key.clone());
+        let (own, key) = (place.clone(), place.key(secret));
         // Looking up a host's name cannot be interrupted, so that another thread does it.
         let search = move || {
             let search = StoreSearch { place: &own, over, start: Instant::now() };
             let found = match rank {
-                0 => search.bind(&wanted).map(JobRole::Doors),
-                _ => search
-                    .reach(rank, &wanted, timeout)
-                    .map(|(channel, address, who)| JobRole::Server(channel, address, who)),
+                0 => search.bind(&key).map(JobRole::Doors),
+                _ => search.reach(rank, &key, timeout).map(|server| JobRole::Server(Box::new(server))),
             };
             let _ = told.send(found);
         };
@@ -147,9 +144,7 @@ impl JobStore {
             }
         };
         let store: Box<dyn Store> = match found {
-            JobRole::Server(channel, address, who) => {
-                Box::new(TcpStore::over(channel, address, key, who, timeout))
-            }
+            JobRole::Server(server) => server,
             JobRole::Doors(doors) => {
                 let server = Server::with_token(place.token(), secret);
                 for door in doors {
@@ -262,13 +257,8 @@ impl StoreSearch<'_> {
         Some(TcpStore::over(channel, address, key.clone(), "rank 0".to_owned(), TURN))
     }
 
-    /// The other ranks' part: connects to rank 0. Returns also what to call it.
-    fn reach(
-        &self,
-        rank: Rank,
-        key: &AccessKey,
-        timeout: Duration,
-    ) -> Result<(StoreConnection, SocketAddr, String)> {
+    /// The other ranks' part: connects to rank 0.
+    fn reach(&self, rank: Rank, key: &AccessKey, timeout: Duration) -> Result<TcpStore> {
         let deadline = self.start + timeout;
         let place = self.place.text();
         // Each attempt waits longer than the one before, for a peer that is slow.
@@ -279,7 +269,8 @@ impl StoreSearch<'_> {
             for port in &self.place.ports {
                 match self.attempt(*port, key, deadline, patience) {
                     Ok((channel, address)) => {
-                        return Ok((channel, address, format!("rank 0 at {}:{port}", self.place.host)))
+                        let who = format!("rank 0 at {}:{port}", self.place.host);
+                        return Ok(TcpStore::over(channel, address, key.clone(), who, timeout));
                     }
                     Err(FailedAttempt::Silence(why)) => silence = silence.or(Some(why)),
                     Err(FailedAttempt::Stranger(verdict)) => stranger = stranger.or(Some(verdict)),

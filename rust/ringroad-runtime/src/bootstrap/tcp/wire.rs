@@ -65,7 +65,7 @@ impl StoreMessage {
         end: Option<Instant>,
     ) -> io::Result<StoreMessage> {
         let mut kind = [0];
-        channel.read(&mut kind, None, earlier(start, end))?;
+        channel.read(&mut kind, None, start.into_iter().chain(end).min())?;
         let mut go_on = |buffer: &mut [u8]| channel.read(buffer, Some(IDLE_TIMEOUT), end);
         let mut lengths = [0; 6];
         go_on(&mut lengths)?;
@@ -81,10 +81,6 @@ impl StoreMessage {
         go_on(&mut value)?;
         Ok(StoreMessage { kind, key: String::from_utf8(key).map_err(|_| hostile())?, value })
     }
-}
-
-fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    one.into_iter().chain(other).min()
 }
 
 /// How long the next step of a transfer may take: `patience`, and not beyond `end`.

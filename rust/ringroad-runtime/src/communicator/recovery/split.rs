@@ -11,12 +11,11 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Collective, Rank, Topology};
 
 use crate::bootstrap::{identity, Handle};
-use crate::calls::call::Operation;
 use crate::calls::request::Request;
 use crate::choice::choices::NetworkOrigin;
 use crate::choice::options::{part_of, Options};
 use crate::communicator::patience::{GoOn, Patience, SLICE};
-use crate::communicator::{Called, Communicator, Means, ThreadFamily};
+use crate::communicator::{CallExchange, Called, Communicator, Means, ThreadFamily};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
@@ -44,7 +43,9 @@ impl Communicator {
         }
         let patience = Patience::new(timeout.unwrap_or(self.timeout), go_on);
         let mine = color.unwrap_or(NONE);
-        let all = self.tell_all(&[mine, key], patience)?;
+        let ranks = CallExchange { communicator: self, patience, internal: false };
+        let own = Memory::from_slice(&[mine, key]);
+        let all = ranks.call(Collective::Allgather, DType::I64, 2, own)?.to_vec::<i64>();
         let number = self.splits.fetch_add(1, Ordering::Relaxed);
         let mut members: Vec<Rank> = (0..self.size()).filter(|rank| all[2 * rank] == mine).collect();
         members.sort_by_key(|rank| all[2 * rank + 1]);
@@ -95,14 +96,6 @@ impl Communicator {
     pub fn known_topology(&self) -> Option<Topology> {
         let is_known = self.choices.origin != NetworkOrigin::Assumed;
         is_known.then(|| self.present().topology.clone())
-    }
-
-    /// The values of all ranks, one rank's after the other's.
-    pub(super) fn tell_all(&self, values: &[i64], patience: Patience<'_>) -> Result<Vec<i64>> {
-        let output = Memory::zeroed(size_of_val(values) * self.size());
-        let operation = Operation::Collective(Collective::Allgather);
-        let request = Request::new(operation, DType::I64, values.len(), Memory::from_slice(values), output);
-        Ok(self.run_patiently(request, patience)?.to_vec())
     }
 
     /// Makes a call that ends at the deadline, or on all ranks when the user interrupts.

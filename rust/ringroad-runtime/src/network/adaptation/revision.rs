@@ -24,7 +24,7 @@ use crate::os::messages::say;
 const LATE: f64 = 0.5;
 
 /// What rank 0 makes of what was measured.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct RevisionDecision {
     /// How the network differs from what it was at first; `None` if nothing has changed since the last look.
     changes: Option<Changes>,
@@ -42,14 +42,7 @@ struct RevisionDecision {
 
 impl RevisionDecision {
     fn nothing(note: String) -> RevisionDecision {
-        RevisionDecision {
-            changes: None,
-            links: Vec::new(),
-            choices: None,
-            note,
-            late: Vec::new(),
-            is_doubtful: false,
-        }
+        RevisionDecision { note, ..RevisionDecision::default() }
     }
 }
 

@@ -61,8 +61,8 @@ use super::routed::Routed;
 use super::shared::SharedMemory;
 use super::wiring::DeviceWiring;
 use super::{
-    Carrier, CountedConnection, Description, Event, LocalMemory, Opening, Posted, RequestId, Subject, Tag,
-    Transport, TransportError, Unclaimed, Wait,
+    Carrier, CountedConnection, Description, Event, Opening, Posted, RequestId, Subject, Tag, Transport,
+    TransportError, Unclaimed, Wait,
 };
 use crate::config::{Secret, MOST_STREAMS};
 use crate::os::ports::PortRange;
@@ -351,10 +351,6 @@ impl Transport for TcpTransport {
             link.writer.answer(Frame::Notice { bytes: payload.len() }, Region::from_slice(payload));
             self.write(number);
         }
-    }
-
-    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory> {
-        None
     }
 
     fn flush(&mut self) {

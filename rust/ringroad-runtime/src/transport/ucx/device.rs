@@ -52,7 +52,7 @@ pub(super) struct Context {
 
 pub(super) struct UcxDevice {
     ucx: &'static Ucx,
-    context: Context,
+    pub context: Context,
     pub worker: ucp_worker_h,
     /// Dropped before the worker.
     watched: Option<ForkGuard>,
@@ -79,10 +79,6 @@ impl UcxDevice {
         check(ucx, "worker", status)?;
         device.watched = Some(ForkGuard::new(device.event_descriptor()?, true));
         Ok(device)
-    }
-
-    pub fn context(&self) -> &Context {
-        &self.context
     }
 
     pub fn address(&self) -> Result<Vec<u8>, String> {

@@ -37,7 +37,6 @@ use self::device::{Allowed, UcxDevice};
 use self::endpoint::Endpoint;
 use self::flow::FlowControl;
 use self::keep_alive::Connections;
-use self::notices::UcxGoodbye;
 pub use self::opening::library;
 pub(crate) use self::opening::{obstacle, open, rdma_devices};
 use self::requests::{CompletionQueue, EndedRequest, Lost, PostedRequest, Purpose, Slots};
@@ -46,8 +45,8 @@ use super::routed::Routed;
 use super::shared::SharedMemory;
 use super::wiring::DeviceWiring;
 use super::{
-    Carrier, Description, Event, Failure, Lack, LocalMemory, MessageKind, Posted, RequestId, Subject, Tag,
-    Transport, TransportError, Unclaimed, Wait,
+    Carrier, Description, Event, Failure, Lack, MessageKind, Posted, RequestId, Subject, Tag, Transport,
+    TransportError, Unclaimed, Wait,
 };
 use crate::error::{is_shortage, refused};
 use crate::transport::buffer::Region;
@@ -138,10 +137,10 @@ impl UcxTransport {
             let allowed = Allowed { net_devices: named.as_deref(), ..allowed };
             UcxDevice::open(ucx, size, allowed).map(|device| vec![device])
         } else {
-            ports::open(ucx, size, &settings.ports, allowed)
+            settings.ports.iter().map(|name| ports::open(ucx, size, name, allowed)).collect()
         };
         let devices = devices.map_err(error)?;
-        let used = devices[0].context().network_devices().filter(|names| !names.is_empty());
+        let used = devices[0].context.network_devices().filter(|names| !names.is_empty());
         let own_addresses =
             devices.iter().map(UcxDevice::address).collect::<Result<_, _>>().map_err(error)?;
         let mut events: Vec<OwnedFd> =
@@ -363,7 +362,7 @@ impl Carrier for UcxTransport {
             return None;
         }
         let names = |device: &UcxDevice| {
-            let resources = device.context().network_resources()?;
+            let resources = device.context.network_resources()?;
             let over_tcp = !resources.is_empty() && resources.iter().all(|(transport, _)| transport == "tcp");
             over_tcp.then(|| resources.into_iter().map(|(_, name)| name).collect())
         };
@@ -460,12 +459,6 @@ impl Transport for UcxTransport {
         self.send_notice(peer, payload);
     }
 
-    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory> {
-        None
-    }
-
-    fn flush(&mut self) {}
-
     #[inline]
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
         let mut busy = false;
@@ -524,7 +517,7 @@ impl Transport for UcxTransport {
     }
 
     fn abort(&mut self, deadline: Instant) {
-        self.end_by_force(UcxGoodbye::Aborted, deadline);
+        self.end_by_force(true, deadline);
     }
 
     fn close(&mut self, deadline: Instant) {
@@ -534,7 +527,7 @@ impl Transport for UcxTransport {
 
 impl Drop for UcxTransport {
     fn drop(&mut self) {
-        self.end_by_force(UcxGoodbye::Closed, Instant::now() + shutdown::DROP_TIME);
+        self.end_by_force(false, Instant::now() + shutdown::DROP_TIME);
     }
 }
 

@@ -10,13 +10,6 @@ use crate::transport::buffer::Region;
 use crate::transport::notice::MAX_NOTICE_BYTES;
 use crate::transport::{self, Event, MessageKind, Tag, Unclaimed, ABORTED};
 
-/// How a rank says that it leaves.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum UcxGoodbye {
-    Closed,
-    Aborted,
-}
-
 /// The kinds of notices, as the message number of the tag.
 const PLAIN: u32 = 0;
 const CLOSED: u32 = 1;
@@ -30,11 +23,8 @@ impl UcxTransport {
     }
 
     /// Tells all connected peers that this rank leaves.
-    pub(super) fn say_goodbye(&mut self, goodbye: UcxGoodbye) {
-        let message = match goodbye {
-            UcxGoodbye::Closed => CLOSED,
-            UcxGoodbye::Aborted => ABORT,
-        };
+    pub(super) fn say_goodbye(&mut self, aborted: bool) {
+        let message = if aborted { ABORT } else { CLOSED };
         for peer in 0..self.size {
             self.tell(peer, message, Region::nothing());
         }

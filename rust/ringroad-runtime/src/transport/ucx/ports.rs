@@ -4,23 +4,19 @@ use ucx_sys::Ucx;
 
 use super::device::{said, Allowed, Context, UcxDevice};
 
-/// Opens a device for each of `names`. A name may occur twice.
+/// Opens a device for the network device with this name, which may be used for several ports.
 pub(super) fn open(
     ucx: &'static Ucx,
     size: usize,
-    names: &[String],
+    name: &str,
     allowed: Allowed,
-) -> Result<Vec<UcxDevice>, String> {
-    names.iter().map(|name| open_one(ucx, size, name, allowed)).collect()
-}
-
-fn open_one(ucx: &'static Ucx, size: usize, name: &str, allowed: Allowed) -> Result<UcxDevice, String> {
+) -> Result<UcxDevice, String> {
     let tls = allowed.tls;
     let opened = UcxDevice::open(ucx, size, Allowed { net_devices: Some(name), ..allowed });
     let lacks = |devices: &Vec<String>| !devices.iter().any(|device| device == name);
     // If UCX does not know the name, it goes on without a network, provided that it has shared memory.
     let suspicious = match &opened {
-        Ok(device) => device.context().network_devices().is_some_and(|devices| lacks(&devices)),
+        Ok(device) => device.context.network_devices().is_some_and(|devices| lacks(&devices)),
         Err(_) => true,
     };
     if !suspicious {

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use ringroad_core::Rank;
 use ucx_sys::{ucs_ptr_is_ptr, ucs_status_ptr_t, UCS_INPROGRESS, UCS_OK};
 
-use super::notices::UcxGoodbye;
 use super::requests::{EndedRequest, Lost, Slots};
 use super::UcxTransport;
 use crate::transport::Failure;
@@ -22,10 +21,10 @@ const BUSY_ROUNDS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
 
 impl UcxTransport {
-    pub(super) fn end_by_force(&mut self, goodbye: UcxGoodbye, deadline: Instant) {
+    pub(super) fn end_by_force(&mut self, aborted: bool, deadline: Instant) {
         (0..self.size).for_each(|peer| self.drop_held(peer));
         self.cancel_receives();
-        self.say_goodbye(goodbye);
+        self.say_goodbye(aborted);
         self.force(Vec::new(), deadline);
     }
 
@@ -36,11 +35,11 @@ impl UcxTransport {
         let mut pending: Vec<_> = endpoints.map(|endpoint| endpoint.flush()).collect();
         let half = now + deadline.saturating_duration_since(now) / 2;
         if !self.finish(&mut pending, half, |slots| slots.in_use() == 0) {
-            self.say_goodbye(UcxGoodbye::Closed);
+            self.say_goodbye(false);
             return self.force(pending, deadline);
         }
         // After all that was sent.
-        self.say_goodbye(UcxGoodbye::Closed);
+        self.say_goodbye(false);
         let mut pending = self.close_endpoints(false);
         self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
         self.abandon(pending);
