@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
-from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -119,9 +118,7 @@ class Trace:
         communicator._start_trace()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         communicator, self._communicator = self._communicator, None
         assert communicator is not None
         own = communicator._end_trace()
