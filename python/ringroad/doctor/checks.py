@@ -2,10 +2,9 @@
 
 import os
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from ringroad.doctor import Check, Finding, machine, messages, network, software
 from ringroad.measure import facts
@@ -35,6 +34,10 @@ def machine_checks(place: JobSize) -> list[Check]:
         names = [str(one["name"]) for one in interfaces()]
         return software.settings(os.environ, names, place.size, place.ranks_here)
 
+    def rendezvous() -> Finding:
+        master = os.environ.get("MASTER_ADDR")
+        return network.rendezvous(master, facts.chosen(), interfaces(), place.several_hosts)
+
     def cores() -> Finding:
         allowed, present = len(os.sched_getaffinity(0)), os.cpu_count() or 1
         return machine.cores(allowed, present, facts.core_quota(), place.ranks_here)
@@ -50,7 +53,7 @@ def machine_checks(place: JobSize) -> list[Check]:
         Check("settings", settings, _READING),
         Check("interfaces", lambda: network.interfaces(interfaces()), _READING),
         Check("hostname", lambda: network.hostname(socket.gethostname()), _NAMES),
-        Check("rendezvous", lambda: _rendezvous(interfaces(), place.several_hosts), _NAMES),
+        Check("rendezvous", rendezvous, _NAMES),
         Check("processes", machine.processes, _STARTING),
         Check("/dev/shm", lambda: machine.dev_shm(facts.shared_memory()), _READING),
         Check("memory", machine.memory, _READING),
@@ -68,7 +71,3 @@ def machine_checks(place: JobSize) -> list[Check]:
         Check("copies of UCX", copies, _READING),
         Check("UCX messages", over_ucx, _MESSAGES, 1.5 * _MESSAGE_SECONDS),
     ]
-
-
-def _rendezvous(interfaces: Sequence[Mapping[str, Any]], several_hosts: bool) -> Finding:
-    return network.rendezvous(os.environ.get("MASTER_ADDR"), facts.chosen(), interfaces, several_hosts)
