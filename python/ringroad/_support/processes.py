@@ -1,7 +1,5 @@
 """Processes that this one starts, watches and ends together: the ranks of clusters, benchmarks and tests."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time
@@ -41,7 +39,7 @@ class Processes:
             process.kill()
             process.wait()
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> "Processes":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """Starts calls of the native communicator: directly, through staging memory, or several as one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """The libraries that take turns in a measurement, and the statistics of their times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,7 +42,7 @@ class BenchCandidate:
     def add_ways(self, ways: list[str]) -> None:
         self.ways += [way for way in ways if way not in self.ways]
 
-    def restart(self, new: BenchCandidate) -> None:
+    def restart(self, new: "BenchCandidate") -> None:
         """Continues with the processes of `new`, which is the same candidate after another start."""
         self.burst, self.choose = new.burst, new.choose
         self.add_ways(new.ways)

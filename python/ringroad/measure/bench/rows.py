@@ -1,7 +1,5 @@
 """The lines of a record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
