@@ -3,7 +3,6 @@
 import os
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 
 from ringroad.doctor import Check, Finding, machine, messages, network, software
@@ -17,30 +16,21 @@ _STARTING = "This machine does not start Python within seconds: see its load (up
 _MESSAGES = "See the findings above; RINGROAD_DEBUG=INFO ringroad doctor prints more"
 
 
-@dataclass(frozen=True)
-class JobSize:
-    """What the checks of a machine have to know of the job. The default: there is none."""
-
-    size: int = 1
-    ranks_here: int = 1
-    several_hosts: bool = False
-
-
-def machine_checks(place: JobSize) -> list[Check]:
-    """The checks of this machine. Together they take a few seconds."""
+def machine_checks(size: int = 1, ranks_here: int = 1, several_hosts: bool = False) -> list[Check]:
+    """The checks of this machine, and of its part in a job if there is one. Together they take a few seconds."""
     interfaces, ucx = cache(facts.interfaces), cache(facts.ucx)
 
     def settings() -> Iterable[Finding]:
         names = [str(one["name"]) for one in interfaces()]
-        return software.settings(os.environ, names, place.size, place.ranks_here)
+        return software.settings(os.environ, names, size, ranks_here)
 
     def rendezvous() -> Finding:
         master = os.environ.get("MASTER_ADDR")
-        return network.rendezvous(master, facts.chosen(), interfaces(), place.several_hosts)
+        return network.rendezvous(master, facts.chosen(), interfaces(), several_hosts)
 
     def cores() -> Finding:
         allowed, present = len(os.sched_getaffinity(0)), os.cpu_count() or 1
-        return machine.cores(allowed, present, facts.core_quota(), place.ranks_here)
+        return machine.cores(allowed, present, facts.core_quota(), ranks_here)
 
     def copies() -> Iterable[Finding]:
         return [] if "error" in ucx() else [software.ucx_copies(ucx()["path"], software.ucx_candidates(os.environ))]
@@ -58,7 +48,7 @@ def machine_checks(place: JobSize) -> list[Check]:
         Check("/dev/shm", lambda: machine.dev_shm(facts.shared_memory()), _READING),
         Check("memory", machine.memory, _READING),
         Check("cores", cores, _READING),
-        Check("open files", lambda: machine.open_files(place.size), _READING),
+        Check("open files", lambda: machine.open_files(size), _READING),
         Check("locked memory", machine.locked_memory, _READING),
         Check("address space", machine.address_space, _READING),
         Check("clock source", machine.clock_source, _READING),

@@ -13,7 +13,7 @@ from typing import Any
 
 from ringroad._native import PresenceCheck
 from ringroad.doctor import Finding, comparison, perform_all, remaining
-from ringroad.doctor.checks import JobSize, machine_checks
+from ringroad.doctor.checks import machine_checks
 from ringroad.doctor.pairs import GRACE, PairFindings, communicate
 from ringroad.doctor.roster import Roster, meet, open_store, read
 
@@ -45,7 +45,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     part = communicate(roster, rank, store, timeout) if len(present) > 1 else PairFindings()
     board.tell("part", json.dumps(asdict(part)))
     hosts = roster.hosts
-    checks = machine_checks(JobSize(size, len(hosts[roster.infos[rank].host]), len(hosts) > 1))
+    checks = machine_checks(size, len(hosts[roster.infos[rank].host]), len(hosts) > 1)
     if rank:
         if hosts[roster.infos[rank].host][0] == rank:
             findings = perform_all(checks)
