@@ -9,8 +9,6 @@ Prints one line for each check, and ends with status 1 if one failed. Without a 
 `--device cpu` tries all that needs none.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -222,7 +222,7 @@ def api() -> Iterator[tuple[str, str]]:
     for name in classes:
         yield f"api/{name}.md", _directives(name, [f"autoclass:: {name}\n   :members:"])
     for module in modules():
-        own = [name for name in public(module) if vars(module).get(name) not in exported.values()]
+        own = [name for name in module.__all__ if vars(module).get(name) not in exported.values()]
         if own:
             names.append(module.__name__)
             members = f"automodule:: {module.__name__}\n   :members: {', '.join(own)}"
@@ -249,15 +249,6 @@ def modules() -> Iterator[ModuleType]:
     for name in MODULES:
         if name != "ringroad.torch" or find_spec("torch") is not None:
             yield import_module(name)
-
-
-def public(module: ModuleType) -> list[str]:
-    """The names that a module offers: its `__all__`, or the classes and functions that it defines."""
-
-    def own(what: Any) -> bool:
-        return (inspect.isclass(what) or inspect.isfunction(what)) and what.__module__ == module.__name__
-
-    return getattr(module, "__all__", None) or [n for n, w in vars(module).items() if not n.startswith("_") and own(w)]
 
 
 def _directives(title: str, directives: list[str]) -> str:

@@ -1,5 +1,6 @@
 """What calls in Python accept as arrays, and what they say of others."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -36,6 +37,12 @@ def named(array: NDArray[Any], name: str) -> NDArray[Any]:
 def _type(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     # The extension asks for this name, since NumPy takes microseconds to print a type.
     return np.dtype(f"V{dtype.itemsize}", metadata={"ringroad": f"{dtype} ({name})"})
+
+
+def parts_of(flat: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
+    """Views of an array's elements, one after the other, in these shapes."""
+    ends = [0, *itertools.accumulate(map(math.prod, shapes))]
+    return [flat[start:end].reshape(shape) for start, end, shape in zip(ends, ends[1:], shapes, strict=False)]
 
 
 def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str = "out") -> None:

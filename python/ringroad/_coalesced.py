@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ringroad._arrays import as_array, check_output
+from ringroad._arrays import as_array, check_output, parts_of
 from ringroad._native import Communicator, PreparedCall
 from ringroad._support.text import items
 
@@ -34,7 +34,7 @@ def allreduce_coalesced(
     how: dict[str, Any] = {"op": op, "factor": factor, "algorithm": algorithm, "timeout": timeout}
     for indices, flat, lengths in _by_dtype(comm, inputs):
         calls.append(comm.prepare("allreduce", flat, flat, counts=lengths, **how))
-        for index, view in zip(indices, _views(flat, [inputs[index] for index in indices]), strict=True):
+        for index, view in zip(indices, parts_of(flat, [inputs[index].shape for index in indices]), strict=True):
             np.copyto(view, inputs[index])
             views[index] = view
     _run(calls)
@@ -49,7 +49,7 @@ def broadcast_coalesced(
     calls, views = [], list(arrays)
     for indices, flat, lengths in _by_dtype(comm, arrays):
         calls.append(comm.prepare("broadcast", flat, counts=lengths, root=root, algorithm=algorithm, timeout=timeout))
-        for index, view in zip(indices, _views(flat, [arrays[index] for index in indices]), strict=True):
+        for index, view in zip(indices, parts_of(flat, [arrays[index].shape for index in indices]), strict=True):
             if comm.rank == root:
                 np.copyto(view, arrays[index])
             views[index] = view
@@ -65,12 +65,6 @@ def _by_dtype(comm: Communicator, arrays: Sequence[Array]) -> list[tuple[list[in
         groups.setdefault(array.dtype, []).append(index)
     lengths = {dtype: [arrays[index].size for index in indices] for dtype, indices in groups.items()}
     return [(indices, comm.empty(sum(lengths[dtype]), dtype), lengths[dtype]) for dtype, indices in groups.items()]
-
-
-def _views(flat: Array, arrays: list[Array]) -> list[Array]:
-    """The parts of `flat`, in the shapes of the arrays."""
-    parts = np.split(flat, np.cumsum([array.size for array in arrays])[:-1])
-    return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
 
 def _run(calls: list[PreparedCall]) -> None:

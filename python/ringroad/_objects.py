@@ -59,7 +59,8 @@ def allgather_json(comm: Communicator, value: object, shape: Any, most: int) -> 
 
 
 def gather_object(comm: Communicator, obj: object, root: int, timeout: float | None) -> list[Any] | None:
-    _check_root(comm, root)
+    if root >= comm.size:
+        raise ValueError(f"root {root} is not one of the ranks 0 to {comm.size - 1}")
     left = countdown(comm, timeout)
     data = _packed(obj)
     counts = _lengths(comm, "gather_object", [data.size], left)[:, 0]
@@ -118,8 +119,3 @@ def _one_each(comm: Communicator, objects: Iterable[object] | None) -> list[Byte
         found = type(objects).__name__ if given is None else len(given)
         raise ValueError(f"rank {comm.rank} must pass one object for each of {comm.size} ranks, not {found}")
     return [_packed(obj) for obj in given]
-
-
-def _check_root(comm: Communicator, root: int) -> None:
-    if root >= comm.size:
-        raise ValueError(f"root {root} is not one of the ranks 0 to {comm.size - 1}")

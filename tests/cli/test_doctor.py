@@ -357,5 +357,5 @@ def test_alone_in_a_job(bare, ask):
     """`--alone` waits for nobody."""
     bare.setenv("RANK", "0")
     bare.setenv("WORLD_SIZE", "8")
-    bare.setattr("ringroad.cli.doctor.machine_checks", lambda place: [Check("x", lambda: FINE, "stuck")])
+    bare.setattr("ringroad.cli.doctor.machine_checks", lambda: [Check("x", lambda: FINE, "stuck")])
     assert json.loads(ask("doctor", "--alone", "--json"))["findings"] == [FINE.to_json()]

@@ -47,7 +47,7 @@ def test_a_check_that_hangs_or_raises():
 
 
 def test_every_check_of_a_machine_has_a_deadline_and_advice():
-    all_checks = checks.machine_checks(checks.JobSize())
+    all_checks = checks.machine_checks()
     assert all(one.stuck and 0 < one.seconds <= 60 for one in all_checks)
 
 

@@ -122,7 +122,7 @@ def test_a_public_name_has_one_path():
     """No two of the modules that users import offer the same thing."""
     found: dict[int, str] = {}
     for module in (ringroad, *pages.modules()):
-        for name in pages.public(module):
+        for name in module.__all__:
             path = f"{module.__name__}.{name}"
             assert found.setdefault(id(getattr(module, name)), path) == path
 

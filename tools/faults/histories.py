@@ -170,10 +170,9 @@ def judge(
             for other, another in made:
                 if one != another and (one & another or not cut):
                     findings.append(f"from {parent}: rank {rank} has {sorted(one)}, rank {other} has {sorted(another)}")
-        everybody = set(range(history.ranks)) if parent == "0" else None
-        if everybody and not cut:
+        if parent == "0" and not cut:
             for _, members in made:
-                missing = [rank for rank in everybody - members if gone[rank] < SILENCE]
+                missing = [rank for rank in set(range(history.ranks)) - members if gone[rank] < SILENCE]
                 # A rank that has given up by itself is not there, either.
                 gave_up = {rank for rank in missing if any(entry["event"] in ("left", "end") for entry in logs[rank])}
                 if set(missing) - gave_up:

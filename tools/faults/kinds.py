@@ -180,7 +180,8 @@ class Kind:
         return job.where != "close"
 
     def culprits(self, job: Job, rank: int) -> set[int]:
-        return set(job.victims)
+        """Whom its error must name. A victim that lives, such as a stopped rank, gets the error of the others."""
+        return set() if rank in job.victims else set(job.victims)
 
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
         """The time by which the error must come. A rank that dies before it has published anything looks like a late
@@ -214,9 +215,6 @@ class Stops(Kind):
         board.wait(lambda: board.reached(job.survivors, DONE))
         time.sleep(max(0.0, board.fault + 2 * job.timeout - time.monotonic()))
         ranks.signal(victim, signal.SIGCONT)
-
-    def culprits(self, job: Job, rank: int) -> set[int]:
-        return set() if rank in job.victims else set(job.victims)  # the stopped rank gets the error of the others
 
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
         return max(error["began"], fault) + job.timeout + self.bound
@@ -383,12 +381,6 @@ class Limits(Kind):
 
     def must_fail(self, job: Job, rank: int, errors: dict[int, dict[str, Any]]) -> bool:
         return job.victims[0] in errors  # the rank may have had enough room
-
-    def culprits(self, job: Job, rank: int) -> set[int]:
-        return set() if rank in job.victims else set(job.victims)
-
-    def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
-        return fault + self.bound
 
 
 class Descriptors(Limits):

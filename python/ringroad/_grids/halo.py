@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ringroad._arrays import parts_of
 from ringroad._grids.neighbours import Array, Exchange, Pending, at_once, check_dtype, keep, numbers, places
 from ringroad._native import PROC_NULL, Communicator, Schedule
 from ringroad._objects import allgather_object
@@ -101,7 +101,7 @@ class Plan:
         peers = self._peers(cart.comm.rank, directions)
         outgoing = places(zip(peers, range(len(directions)), strict=True))
         # What comes from a direction was sent in the opposite one, and lies where that comes in the order.
-        incoming = places(zip(peers, (directions.index(_opposite(d)) for d in directions), strict=True))
+        incoming = places(zip(peers, (directions.index(tuple(-step for step in d)) for d in directions), strict=True))
         self.sent = [_outermost(self.shape, self.widths, directions[index]) for index in outgoing]
         self.filled = [_border(self.shape, self.widths, directions[index]) for index in incoming]
         self.costs = self._costs()
@@ -112,14 +112,11 @@ class Plan:
         kept = self.rooms.pop(timeout, None)
         if kept is not None:
             return kept
-        along = Schedule._along_dimensions(self.cart.shape) if self.is_along_dimensions else None
+        is_along = bool(self.costs) and min(self.costs, key=lambda way: self.costs[way]) == ALONG
+        along = Schedule._along_dimensions(self.cart.shape) if is_along else None
         exchange = Exchange(self.cart.comm, self.cart._name, self.dtype, self.counts, timeout, along)
         sent, arrived = ([_lengths(where, self.shape) for where in parts] for parts in (self.sent, self.filled))
-        return Room(exchange, _views(exchange.outgoing, sent), _views(exchange.incoming, arrived))
-
-    @property
-    def is_along_dimensions(self) -> bool:
-        return bool(self.costs) and min(self.costs, key=lambda way: self.costs[way]) == ALONG
+        return Room(exchange, parts_of(exchange.outgoing, sent), parts_of(exchange.incoming, arrived))
 
     def _directions(self) -> list[Direction]:
         """To all neighbours that have something to send."""
@@ -241,10 +238,6 @@ def _check(cart: Grid, everybody: list[Said]) -> None:
                 )
 
 
-def _opposite(direction: Direction) -> Direction:
-    return tuple(-step for step in direction)
-
-
 def _outermost(shape: Sequence[int], widths: Sequence[int], direction: Direction) -> Where:
     """The outermost of a rank's own cells in a direction."""
     places = zip(direction, shape, widths, strict=False)
@@ -264,8 +257,3 @@ def _border(shape: Sequence[int], widths: Sequence[int], direction: Direction) -
 
 def _lengths(where: Where, shape: Sequence[int]) -> tuple[int, ...]:
     return (*(part.stop - part.start for part in where), *shape[len(where) :])
-
-
-def _views(flat: NDArray[Any], shapes: list[tuple[int, ...]]) -> list[Array]:
-    ends = [0, *itertools.accumulate(math.prod(shape) for shape in shapes)]
-    return [flat[start:end].reshape(shape) for start, end, shape in zip(ends, ends[1:], shapes, strict=False)]

@@ -1,7 +1,5 @@
 """One rank's part in a call: its arrays, the call itself, and whether it has made what it should."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -94,7 +92,7 @@ class Part:
         """The call, which can be made any number of times on the same arrays."""
         return bind(comm, self.case, *self.arrays(), **options)
 
-    def start(self, comm: Communicator, **options: Any) -> Running:
+    def start(self, comm: Communicator, **options: Any) -> "Running":
         """Makes the call, or starts it with `async_op`."""
         return Running(self, comm, options)
 

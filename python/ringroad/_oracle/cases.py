@@ -1,7 +1,5 @@
 """Calls, the same on all ranks: collectives, element types, operations, and the lengths of blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random

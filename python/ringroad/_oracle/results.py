@@ -1,7 +1,5 @@
 """What each rank gives, and what NumPy makes of it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -55,17 +55,8 @@ def _row(key: tuple[str, ...], members: Sequence[tuple[int, dict[str, Any]]]) ->
     since = max((call["since"] or 0.0 for _, call in members), default=0.0)
     peers = {peer for _, call in members for peer in (*call["waits_for"], *call["sends_to"])}
     busy = bool(peers) or since > 0
-    row = [
-        runs_text(rank for rank, _ in members),
-        process,
-        numbers,
-        text,
-        step if busy else "",
-        "",
-        runs_text(peers),
-        position,
-    ]
-    row[5] = seconds_text(since) if since else ""
+    ranks, took = runs_text(rank for rank, _ in members), seconds_text(since) if since else ""
+    row = [ranks, process, numbers, text, step if busy else "", took, runs_text(peers), position]
     return [*row, rate] if rate else row
 
 

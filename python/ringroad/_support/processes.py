@@ -1,12 +1,9 @@
 """Processes that this one starts, watches and ends together: the ranks of clusters, benchmarks and tests."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 MOST = 1024
@@ -42,12 +39,10 @@ class Processes:
             process.kill()
             process.wait()
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> "Processes":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

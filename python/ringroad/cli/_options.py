@@ -144,7 +144,7 @@ SPEC: dict[str, Any] = {
     "metavar": "SPEC",
     "help": "Network, such as torus:4x4x2 (see `ringroad topology`), or a file.",
 }
-"""Of options that name a network."""
+"""Of options and arguments that name a network."""
 
 Performed = Annotated[str | None, typer.Option(help="Collective to perform; default: allreduce.", **COLLECTIVE)]
 Root = Annotated[int, whole_option(help="Root rank of rooted collectives.", most=LAST_RANK)]
@@ -157,7 +157,6 @@ Format = Annotated[
     typer.Option(metavar="FORMAT", help="json, msccl, mscclpp, goal or chakra; default: by the file extension."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-On = Annotated[str, typer.Option("--topology", **SPEC)]
 StepLatency = Annotated[float | None, time_option(help="Time to start a step: 500ns, 1e-6.")]
 HopLatency = Annotated[float | None, time_option(help="Time per hop; default: the topology's.")]
 Bandwidth = Annotated[

@@ -1,7 +1,5 @@
 """The command line of the benchmark, with the flags of nccl-tests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -14,7 +14,7 @@ from ringroad._native import RingroadError, StoreError
 from ringroad._support.text import print_json, width
 from ringroad.cli._options import Json, time_option
 from ringroad.doctor import Finding, perform_all, worst
-from ringroad.doctor.checks import JobSize, machine_checks
+from ringroad.doctor.checks import machine_checks
 from ringroad.doctor.job import Report, examine
 from ringroad.doctor.messages import speed_text
 from ringroad.doctor.roster import RankInfo
@@ -63,7 +63,7 @@ def doctor(
 
 
 def _of_this_machine() -> Report:
-    return Report(perform_all(machine_checks(JobSize())), [asdict(RankInfo.own(0))], [])
+    return Report(perform_all(machine_checks()), [asdict(RankInfo.own(0))], [])
 
 
 def _of_the_job(rank: int, size: int, timeout: float) -> Report | None:

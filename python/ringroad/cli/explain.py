@@ -89,8 +89,9 @@ def explain(
         "reduce_cost": reduce_cost,
         "overlapped": overlapped or None,
     }
-    stated = {name: value for name, value in terms.items() if value is not None}
-    model = _model(measured, stated)
+    stated: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
+    fitted: dict[str, Any] = {} if measured is None else measured.model.__getnewargs_ex__()[1]
+    model = CostModel(**fitted | stated)
     if algorithm is not None:
         if schedules or csv or everything or max_error is not None:
             what = "--schedule, --csv, --max-error and --all"
@@ -145,13 +146,6 @@ def _is_on(profile: Profile, network: Topology) -> bool:
     """Whether the profile was measured on this network; compares all links, not only the spec."""
     place = json.loads(profile.to_json())["place"]
     return bool(place["topology"] == json.loads(network.to_json()))
-
-
-def _model(profile: Profile | None, stated: dict[str, Any]) -> CostModel:
-    """The model of the profile, or the default one; stated options replace its coefficients."""
-    if profile is None:
-        return CostModel(**stated)
-    return CostModel(**{**profile.model.__getnewargs_ex__()[1], **stated})
 
 
 def _explain_one(

@@ -39,26 +39,29 @@ def schedule(
     if format is not None and output is None:
         raise ValueError(f"--format {format} needs a file to write; add -o FILE")
     network = None if topology is None else Topology(topology)
-    effort = _Effort()
+    seconds: dict[str, float] = {}
+    before = _peak()
     if _is_file(name):
         refuse_for_file(name, collective, root)
-        with effort.measure("read"):
+        with _timed("read", seconds):
             built = formats.read(name)
     elif network is None:
         raise ValueError("schedule: name the network of the algorithm with --topology, such as --topology torus:4x4")
     else:
-        with effort.measure("build"):
+        with _timed("build", seconds):
             built = Schedule.build(name, network, collective or "allreduce", root)
-    with effort.measure("verify"):
+    with _timed("verify", seconds):
         built.verify()
-    with effort.measure("lower"):
+    with _timed("lower", seconds):
         operations, _ = built.lower(0, built.ranks)
+    grown = _peak() - before
     load = None if network is None else CostModel().cost(built, network, 0).max_link_load
     files = [] if output is None else formats.write(built, output, format=format, bytes=parse_bytes(size))
     if as_json:
+        effort = {"seconds": seconds, "bytes": grown}
         return print_json(_report(built, name, network, load, operations, effort, files, show))
     held = built.held_for_others
-    times = ", ".join(f"{what} {seconds_text(seconds)}" for what, seconds in effort.seconds.items())
+    times = ", ".join(f"{stage} {seconds_text(taken)}" for stage, taken in seconds.items())
     print_fields(
         f"{name}: {built.collective}{'' if network is None else f' on {network.spec}'}",
         [
@@ -72,7 +75,7 @@ def schedule(
             *([] if load is None else [("most loaded link", f"{load:.4g} of the message")]),
             ("verified", "yes"),
             ("rank 0's plan", f"{operations} operations for one element per rank"),
-            ("effort", f"{times}; {about_bytes(effort.bytes())} of memory"),
+            ("effort", f"{times}; {about_bytes(grown)} of memory"),
             *([] if not files else [("written", _names(files))]),
         ],
     )
@@ -90,27 +93,17 @@ def _names(files: list[Path]) -> str:
     return str(files[0]) if len(files) == 1 else f"{files[0]} to {files[-1]}"
 
 
-class _Effort:
-    """Measures stages: the seconds of each, and by how many bytes the process's peak memory grew in all."""
+@contextmanager
+def _timed(stage: str, seconds: dict[str, float]) -> Iterator[None]:
+    """Adds the seconds of a stage."""
+    start = time.perf_counter()
+    yield
+    seconds[stage] = time.perf_counter() - start
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._before = self._peak()
-        self._after = self._before
 
-    @contextmanager
-    def measure(self, stage: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[stage] = time.perf_counter() - start
-        self._after = self._peak()
-
-    def bytes(self) -> int:
-        return self._after - self._before
-
-    @staticmethod
-    def _peak() -> int:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _peak() -> int:
+    """The bytes of this process's memory at its peak."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _report(
@@ -119,7 +112,7 @@ def _report(
     network: Topology | None,
     load: float | None,
     operations: int,
-    effort: _Effort,
+    effort: dict[str, Any],
     files: list[Path],
     show: bool,
 ) -> dict[str, Any]:
@@ -139,7 +132,7 @@ def _report(
         "max_link_load": load,
         "operations": operations,
         "verified": True,
-        "effort": {"seconds": effort.seconds, "bytes": effort.bytes()},
+        "effort": effort,
         "files": [str(file) for file in files],
         **({"schedule": json.loads(built.to_json())} if show else {}),
     }

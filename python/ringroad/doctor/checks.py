@@ -2,10 +2,8 @@
 
 import os
 import socket
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 from ringroad.doctor import Check, Finding, machine, messages, network, software
 from ringroad.measure import facts
@@ -18,26 +16,21 @@ _STARTING = "This machine does not start Python within seconds: see its load (up
 _MESSAGES = "See the findings above; RINGROAD_DEBUG=INFO ringroad doctor prints more"
 
 
-@dataclass(frozen=True)
-class JobSize:
-    """What the checks of a machine have to know of the job. The default: there is none."""
-
-    size: int = 1
-    ranks_here: int = 1
-    several_hosts: bool = False
-
-
-def machine_checks(place: JobSize) -> list[Check]:
-    """The checks of this machine. Together they take a few seconds."""
+def machine_checks(size: int = 1, ranks_here: int = 1, several_hosts: bool = False) -> list[Check]:
+    """The checks of this machine, and of its part in a job if there is one. Together they take a few seconds."""
     interfaces, ucx = cache(facts.interfaces), cache(facts.ucx)
 
     def settings() -> Iterable[Finding]:
         names = [str(one["name"]) for one in interfaces()]
-        return software.settings(os.environ, names, place.size, place.ranks_here)
+        return software.settings(os.environ, names, size, ranks_here)
+
+    def rendezvous() -> Finding:
+        master = os.environ.get("MASTER_ADDR")
+        return network.rendezvous(master, facts.chosen(), interfaces(), several_hosts)
 
     def cores() -> Finding:
         allowed, present = len(os.sched_getaffinity(0)), os.cpu_count() or 1
-        return machine.cores(allowed, present, facts.core_quota(), place.ranks_here)
+        return machine.cores(allowed, present, facts.core_quota(), ranks_here)
 
     def copies() -> Iterable[Finding]:
         return [] if "error" in ucx() else [software.ucx_copies(ucx()["path"], software.ucx_candidates(os.environ))]
@@ -50,12 +43,12 @@ def machine_checks(place: JobSize) -> list[Check]:
         Check("settings", settings, _READING),
         Check("interfaces", lambda: network.interfaces(interfaces()), _READING),
         Check("hostname", lambda: network.hostname(socket.gethostname()), _NAMES),
-        Check("rendezvous", lambda: _rendezvous(interfaces(), place.several_hosts), _NAMES),
+        Check("rendezvous", rendezvous, _NAMES),
         Check("processes", machine.processes, _STARTING),
         Check("/dev/shm", lambda: machine.dev_shm(facts.shared_memory()), _READING),
         Check("memory", machine.memory, _READING),
         Check("cores", cores, _READING),
-        Check("open files", lambda: machine.open_files(place.size), _READING),
+        Check("open files", lambda: machine.open_files(size), _READING),
         Check("locked memory", machine.locked_memory, _READING),
         Check("address space", machine.address_space, _READING),
         Check("clock source", machine.clock_source, _READING),
@@ -68,7 +61,3 @@ def machine_checks(place: JobSize) -> list[Check]:
         Check("copies of UCX", copies, _READING),
         Check("UCX messages", over_ucx, _MESSAGES, 1.5 * _MESSAGE_SECONDS),
     ]
-
-
-def _rendezvous(interfaces: Sequence[Mapping[str, Any]], several_hosts: bool) -> Finding:
-    return network.rendezvous(os.environ.get("MASTER_ADDR"), facts.chosen(), interfaces, several_hosts)

@@ -33,33 +33,30 @@ def came(roster: Roster, timeout: float) -> Finding:
 
 def same_versions(roster: Roster) -> Iterator[Finding]:
     """Versions that differ between hosts."""
-    remedy = "Install the same versions on all hosts"
-    different = list(_different(roster, lambda info: info.versions))
-    for name, text in different:
-        yield Finding("same versions", "failure" if name == "ringroad" else "warning", text, remedy)
-    if not different:
-        yield Finding("same versions", "ok", "all ranks have the same")
+    return _same(roster, "same versions", lambda info: info.versions, "Install the same versions on all hosts")
 
 
 def same_settings(roster: Roster) -> Iterator[Finding]:
     """RINGROAD_* and UCX_* variables that differ between ranks."""
-    different = list(_different(roster, lambda info: info.settings))
-    for _, text in different:
-        yield Finding("same settings", "warning", text, "Set it to the same value for all ranks, or for none")
-    if not different:
-        yield Finding("same settings", "ok", "all ranks have the same")
+    remedy = "Set it to the same value for all ranks, or for none"
+    return _same(roster, "same settings", lambda info: info.settings, remedy)
 
 
-def _different(roster: Roster, facts: Callable[[RankInfo], Mapping[str, str | None]]) -> Iterator[tuple[str, str]]:
-    """The names of facts that differ, each with who has which value."""
-    infos = list(roster.infos.values())
+def _same(
+    roster: Roster, what: str, facts: Callable[[RankInfo], Mapping[str, str | None]], remedy: str
+) -> Iterator[Finding]:
+    """The facts that differ, each with who has which value."""
+    infos, differ = list(roster.infos.values()), False
     for name in sorted({name for info in infos for name in facts(info)}):
         values: dict[str, list[RankInfo]] = {}
         for info in infos:
             values.setdefault(facts(info).get(name) or "unset", []).append(info)
         if len(values) > 1:
-            parts = [f"{value} on {_whom(those)}" for value, those in sorted(values.items())]
-            yield name, f"{name} is {'; '.join(parts)}"
+            differ = True
+            text = "; ".join(f"{value} on {_whom(those)}" for value, those in sorted(values.items()))
+            yield Finding(what, "failure" if name == "ringroad" else "warning", f"{name} is {text}", remedy)
+    if not differ:
+        yield Finding(what, "ok", "all ranks have the same")
 
 
 def _whom(infos: Sequence[RankInfo]) -> str:

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ringroad._native import PresenceCheck
 from ringroad.doctor import Finding, comparison, perform_all, remaining
-from ringroad.doctor.checks import JobSize, machine_checks
+from ringroad.doctor.checks import machine_checks
 from ringroad.doctor.pairs import GRACE, PairFindings, communicate
-from ringroad.doctor.roster import Board, Roster, meet, open_store, read
+from ringroad.doctor.roster import Roster, meet, open_store, read
 
 _POLL = 0.02
 _PART = {name: type(default) for name, default in asdict(PairFindings()).items()} | {"spec": str | None}
@@ -44,7 +45,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     part = communicate(roster, rank, store, timeout) if len(present) > 1 else PairFindings()
     board.tell("part", json.dumps(asdict(part)))
     hosts = roster.hosts
-    checks = machine_checks(JobSize(size, len(hosts[roster.infos[rank].host]), len(hosts) > 1))
+    checks = machine_checks(size, len(hosts[roster.infos[rank].host]), len(hosts) > 1)
     if rank:
         if hosts[roster.infos[rank].host][0] == rank:
             findings = perform_all(checks)
@@ -65,7 +66,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     return Report(findings, [asdict(info) for _, info in sorted(roster.infos.items())], pairs)
 
 
-def _collect(board: Board, kind: str, ranks: Sequence[int], seconds: float, shape: Any) -> dict[int, Any]:
+def _collect(board: PresenceCheck, kind: str, ranks: Sequence[int], seconds: float, shape: Any) -> dict[int, Any]:
     """What ranks have published under a name, of those that do so in time."""
     found: dict[int, Any] = {}
     deadline = time.monotonic() + seconds
@@ -77,7 +78,9 @@ def _collect(board: Board, kind: str, ranks: Sequence[int], seconds: float, shap
     return found
 
 
-def _others(board: Board, roster: Roster, parts: Mapping[int, PairFindings], seconds: float) -> Iterator[Finding]:
+def _others(
+    board: PresenceCheck, roster: Roster, parts: Mapping[int, PairFindings], seconds: float
+) -> Iterator[Finding]:
     """What the other hosts have to say of themselves, if it is not ok; what several say, once. Ranks that have fallen
     silent before are not waited for."""
     firsts = {ranks[0]: host for host, ranks in roster.hosts.items() if ranks[0] != 0 and ranks[0] in parts}

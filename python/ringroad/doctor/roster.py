@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from ringroad._native import Config, PresenceCheck, StoreError
 from ringroad._native import TimeoutError as RingroadTimeout
@@ -72,14 +72,7 @@ class Roster:
         return hosts
 
 
-class Board(Protocol):
-    """Where the ranks publish texts for each other: the rendezvous of a presence check."""
-
-    def tell(self, kind: str, text: str) -> None: ...
-    def published_text(self, kind: str, rank: int) -> str | None: ...
-
-
-def meet(store: Any, rank: int, size: int, timeout: float) -> tuple[Board, Roster]:
+def meet(store: Any, rank: int, size: int, timeout: float) -> tuple[PresenceCheck, Roster]:
     """Rank 0 waits for all ranks, up to the timeout; the others for rank 0's decision. Raises StoreError."""
     info = RankInfo.own(rank)
     word = json.dumps(asdict(info))

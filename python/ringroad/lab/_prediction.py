@@ -1,7 +1,5 @@
 """Predictions of the cost model and the simulator, to compare with measurements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any

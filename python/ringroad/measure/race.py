@@ -5,8 +5,6 @@ A disturbance of the machine affects all turns of a round alike, so times are co
 that are far behind drop out, so that close ones are measured for longer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar

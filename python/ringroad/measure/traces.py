@@ -8,13 +8,13 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
-from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ringroad._native import Communicator
 from ringroad._notebook import frame
+from ringroad._objects import allgather_bytes
 from ringroad._support.files import read_json
 from ringroad._support.text import check_class, seconds_text
 
@@ -118,15 +118,14 @@ class Trace:
         communicator._start_trace()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         communicator, self._communicator = self._communicator, None
         assert communicator is not None
         own = communicator._end_trace()
         # After an error the ranks may not be able to exchange their events.
-        texts = [own] if kind is not None else _gathered(communicator, own)
-        self._take([json.loads(text) for text in texts])
+        mine = np.frombuffer(own.encode(), np.uint8)
+        texts = [mine] if kind is not None else allgather_bytes(communicator, mine, None, "trace")
+        self._take([json.loads(text.tobytes()) for text in texts])
 
     def _take(self, recorded: list[dict[str, Any]]) -> None:
         abouts = [one["otherData"] for one in recorded]
@@ -260,11 +259,3 @@ def _event(record: dict[str, Any]) -> TraceEvent:
         algorithm=about.get("algorithm"),
         call=record["name"] if record["cat"] == "call" else None,
     )
-
-
-def _gathered(communicator: Communicator, own: str) -> list[str]:
-    """The texts of all ranks. Collective."""
-    mine = np.frombuffer(own.encode(), np.uint8)
-    lengths = communicator.allgather(np.array([mine.size])).tolist()
-    everything = communicator.allgather(mine, counts=lengths)
-    return [part.tobytes().decode() for part in np.split(everything, np.cumsum(lengths)[:-1])]

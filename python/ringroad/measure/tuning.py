@@ -4,8 +4,6 @@ All ranks run this together. They base every decision on agreed times (the slowe
 same calls.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -225,7 +223,7 @@ def _busy(communicator: Communicator) -> list[str]:
     return [f"other processes keep {most:.1f} cores busy: times are longer than on an idle machine, and vary"]
 
 
-def _slowdown(clock: _Clock, candidates: Sequence[_TunedCandidate], case: _Case) -> float:
+def _slowdown(clock: _Clock, candidates: Sequence[_TunedCandidate], case: "_Case") -> float:
     """How many times longer a size takes than the size before; 0 for the first size. Raises an error if it would take
     longer than what is left.
 

@@ -3,7 +3,6 @@
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 
 from ringroad._native import Topology
 from ringroad._support.text import parse_seconds, whole
@@ -246,7 +245,5 @@ class EmulatedNetwork:
     def __enter__(self) -> "EmulatedNetwork":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

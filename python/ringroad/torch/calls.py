@@ -1,7 +1,5 @@
 """Starts calls of the native communicator: directly, through staging memory, or several as one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -198,7 +196,7 @@ class Calls(_Base):
 
     def _recorded(self, collective: str, *args: Any, **kwargs: Any) -> NativeWork | None:
         """`_run_raw` as an event of torch's profiler: the whole call, or only its start if it is asynchronous."""
-        with _event_of(collective):
+        with record_function(f"{NAME}:{_TORCH_NAMES.get(collective, collective)}"):
             return self._run_raw(collective, *args, **kwargs)
 
     def _call(
@@ -268,10 +266,6 @@ class Calls(_Base):
 
 def _listed(tensors: torch.Tensor | Tensors | None) -> Tensors:
     return () if tensors is None else (tensors,) if isinstance(tensors, torch.Tensor) else tensors
-
-
-def _event_of(collective: str) -> record_function:
-    return record_function(f"{NAME}:{_TORCH_NAMES.get(collective, collective)}")
 
 
 def _finish_all(works: Sequence[Work]) -> Finish | None:

@@ -4,8 +4,6 @@ Method names and signatures are those of torch 2.15's C++ classes; `opts` is one
 options mean an asynchronous call. Ranks are ranks of the group.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from datetime import timedelta

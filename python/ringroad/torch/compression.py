@@ -10,8 +10,6 @@ import torch.distributed as dist
 from ringroad._native import _round_raw
 from ringroad.torch.tensors import DTYPES, ENCODED, copying, is_block, reduction
 
-Wire = str
-
 
 class Compression:
     """The state of the hook `ringroad.torch.compressed`: the format, and what rounding has left of earlier gradients.
@@ -30,7 +28,7 @@ class Compression:
     """
 
     def __init__(
-        self, wire: Wire = "int8", group: dist.ProcessGroup | None = None, *, error_feedback: bool = True
+        self, wire: str = "int8", group: dist.ProcessGroup | None = None, *, error_feedback: bool = True
     ) -> None:
         _round_raw(wire, 0, 0, "float32")  # knows the formats
         self.wire, self.group, self.error_feedback = wire, group, error_feedback
@@ -109,7 +107,7 @@ class CompressedReduceScatter:
         >>> reduce_scatter = ringroad.torch.CompressedReduceScatter("int8")
     """
 
-    def __init__(self, wire: Wire = "int8", *, error_feedback: bool = True) -> None:
+    def __init__(self, wire: str = "int8", *, error_feedback: bool = True) -> None:
         self._state = Compression(wire, error_feedback=error_feedback)
 
     def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

@@ -1,7 +1,5 @@
 """Elastic groups that train a model: the state is the model's and the optimizer's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Messages between two ranks, and all-to-alls of uneven pieces, which consist of such messages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """A barrier that names missing ranks."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

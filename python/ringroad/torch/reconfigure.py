@@ -5,8 +5,6 @@ handle = dist._get_reconfigure_handle()                         # send it to the
 dist._reconfigure(uuid, handles).wait()                         # any number of times, with survivors and new processes
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Whether a model's parameters and buffers hold the same bits on all ranks of a group."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import torch

@@ -1,7 +1,5 @@
 """Sums of sparse tensors: every rank gathers the values of all ranks and adds them up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """torch's default process group of a job, under any launcher."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import time

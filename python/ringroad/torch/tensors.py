@@ -7,8 +7,6 @@ asks for its future. Copies and messages do not overlap: whether that would pay 
 `make test SET=gpu` measures it: it prints the rate of a large all_reduce beside those of the copies alone and of an
 all_reduce in host memory."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The version of torch, and the differences between versions."""
 
-from __future__ import annotations
-
 import re
 
 import torch

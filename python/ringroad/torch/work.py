@@ -1,7 +1,5 @@
 """The Work that torch's callers get."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -17,17 +17,14 @@ from ringroad._support.text import (
     seconds_text,
     significant,
 )
-from ringroad.cli._options import Json, fraction_option, picture_option, time_option
+from ringroad.cli._options import SPEC, Json, fraction_option, picture_option, time_option
 from ringroad.lab.synthesis import AlltoallFlow, alltoall_flow
 
 _BUSIEST = 8
 
 
 def alltoall(
-    topology: Annotated[
-        str,
-        typer.Argument(metavar="SPEC", help="Network, such as torus:4x4x2 (see `ringroad topology`), or a file."),
-    ],
+    topology: Annotated[str, typer.Argument(**SPEC)],
     size: Annotated[
         str,
         typer.Option("--bytes", metavar="BYTES", help="Bytes of each rank for all ranks together: 64KiB, 1MiB, 2MB."),

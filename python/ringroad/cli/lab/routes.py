@@ -7,15 +7,12 @@ import typer
 
 from ringroad import Topology
 from ringroad._support.text import print_json, print_table, print_wrapped, seconds_text, significant
-from ringroad.cli._options import Json, file_option, fraction_option, time_option
+from ringroad.cli._options import SPEC, Json, file_option, fraction_option, time_option
 from ringroad.lab import routes as tables
 
 
 def routes(
-    topology: Annotated[
-        str,
-        typer.Argument(metavar="SPEC", help="Network, such as torus:4x4x2 (see `ringroad topology`), or a file."),
-    ],
+    topology: Annotated[str, typer.Argument(**SPEC)],
     method: Annotated[str, typer.Option(help="balanced, shortest or up-down.")] = "balanced",
     channels: Annotated[str, typer.Option(help="Virtual channel assignment: turns or lash.")] = "turns",
     gap: Annotated[

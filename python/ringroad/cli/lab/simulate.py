@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -114,9 +114,10 @@ def simulate(
         simulation.save_trace(save_trace)
     if save_chrome_trace is not None:
         simulation.save_chrome_trace(save_chrome_trace)
-    for what, file in (("timeline", plot), ("links", plot_links)):
-        if file is not None:
-            _draw(simulation, what, file)
+    if plot is not None:
+        simulation.plot("timeline").savefig(plot, dpi=120)
+    if plot_links is not None:
+        simulation.plot("links").savefig(plot_links, dpi=120)
     if as_json:
         print_json(simulation)
         return
@@ -143,10 +144,6 @@ def _fields(option: str, texts: list[str] | None, example: str, whole: int) -> l
             raise ValueError(f"{option} {text!r} is invalid: nodes count from 0 on, and other numbers are not negative")
         values.append([*nodes, *numbers])
     return values
-
-
-def _draw(simulation: Simulation, what: Any, file: Path) -> None:
-    simulation.plot(what).savefig(file, dpi=120)
 
 
 def _print_steps(simulation: Simulation) -> None:

@@ -58,7 +58,7 @@ def training(
     places: list[AnyNetwork] = [*(topology or []), *(_network(text) for text in line or [])]
     comparison = compare(trained, places, bucket=bucket, costs=costs, algorithm=algorithm)
     if plot is not None:
-        _draw(comparison, plot)
+        comparison.plot().savefig(plot, dpi=120)
     if as_json:
         print_json(_report(comparison))
         return None
@@ -91,10 +91,6 @@ def _network(text: str) -> Network:
     except ValueError:
         raise ValueError(f"--line {text!r} is invalid; write for example --line mine:120e-6:163e-12") from None
     return Network(name, (Line(name, fixed, per_byte),))
-
-
-def _draw(comparison: Comparison, file: Path) -> None:
-    comparison.plot().savefig(file, dpi=120)
 
 
 def _print_timeline(iteration: Iteration) -> None:

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ringroad._costs import Candidate
 from ringroad._native import CostModel, Schedule, Topology
 from ringroad._support.text import bytes_text, significant
 from ringroad.lab._finding import find
@@ -28,23 +27,17 @@ SIZES = [32 << exponent for exponent in range(25)]
 """32 B to 512 MiB."""
 
 
-def _measured(work: Callable[[], object]) -> str:
-    """A text with the elapsed seconds and the processor time of `work`."""
-    start, busy = time.perf_counter(), time.process_time()
-    work()
-    passed, busy = time.perf_counter() - start, time.process_time() - busy
-    return f"{significant(passed)} s ({significant(busy)} s of processor time)"
-
-
 def _made(work: Callable[[], Made]) -> tuple[Made, str]:
-    """The result of `work`, and the text with its times."""
-    made: list[Made] = []
-    taken = _measured(lambda: made.append(work()))
-    return made[0], taken
+    """The result of `work`, and a text with its elapsed seconds and processor time."""
+    start, busy = time.perf_counter(), time.process_time()
+    made = work()
+    passed, busy = time.perf_counter() - start, time.process_time() - busy
+    return made, f"{significant(passed)} s ({significant(busy)} s of processor time)"
 
 
-def _compare(network: Topology, rows: list[list[Candidate]]) -> None:
-    rows.extend(size.candidates for size in CostModel().compare("allreduce", network, SIZES).sizes)
+def _measured(work: Callable[[], object]) -> str:
+    """The text with the times of `work`."""
+    return _made(work)[1]
 
 
 def _draw_all(paper: str, folder: Path) -> None:
@@ -147,9 +140,8 @@ def main() -> None:
     CostModel().explain("allreduce", Topology("torus:2x2"), 1)
     sizes = f"{len(SIZES)} sizes, {bytes_text(SIZES[0])} to {bytes_text(SIZES[-1])}"
     for _ in range(3):
-        rows: list[list[Candidate]] = []
-        taken = _measured(partial(_compare, network, rows))
-        what = f"all {len(rows[0])} allreduces on {LARGEST} ({network.ranks} ranks), {sizes}"
+        found, taken = _made(partial(CostModel().compare, "allreduce", network, SIZES))
+        what = f"all {len(found.sizes[0].candidates)} allreduces on {LARGEST} ({network.ranks} ranks), {sizes}"
         print(f"{what}: {taken}; goal 1 s on 2 cores")
     print()
     _synthesis()

@@ -1,7 +1,5 @@
 """Measures a model's layers for `ringroad.lab.training`, by hooks while torch trains it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ringroad._native import Topology
 from ringroad._support.pictures import need_matplotlib
 from ringroad._support.text import significant
 from ringroad.lab.viz.layout import draw
@@ -59,7 +58,8 @@ def alltoall_loads(flow: "AlltoallFlow") -> "Figure":
 
 def _direct(flow: "AlltoallFlow") -> Loads:
     """Seconds that each link is busy by direct sends."""
-    network, seconds = flow.topology, _seconds_per_byte(flow.topology)
+    network = flow.topology
+    seconds = [1 / (bandwidth * capacity) for _, _, bandwidth, capacity, *_ in network._links()]
     demands = np.broadcast_to(flow.demands, (network.ranks, network.ranks))
     loads: Loads = {}
     for source in range(network.ranks):
@@ -68,10 +68,6 @@ def _direct(flow: "AlltoallFlow") -> Loads:
                 for link, part in network.route(source, target)[2]:
                     loads[link] = loads.get(link, 0.0) + part * demands[source, target] * seconds[link]
     return loads
-
-
-def _seconds_per_byte(network: Topology) -> list[float]:
-    return [1 / (bandwidth * capacity) for _, _, bandwidth, capacity, *_ in network._links()]
 
 
 def _along(flow: "AlltoallFlow") -> Loads:

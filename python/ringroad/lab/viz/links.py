@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ringroad._support.pictures import need_matplotlib
-from ringroad._support.text import seconds_text, significant
+from ringroad._support.text import runs_text, seconds_text, significant
 from ringroad.lab.viz.axes import unit_of_size, unit_of_time
 from ringroad.lab.viz.layout import Drawing, draw
 from ringroad.lab.viz.subjects import Loaded
@@ -119,14 +119,7 @@ def _spread(steps: int, fitting: int) -> list[int]:
 
 def _left_out(steps: list[int], all_steps: int, columns: int) -> str:
     """Which steps are not drawn, in lines of at most this many characters."""
-    ranges: list[list[int]] = []
-    for step in steps:
-        if ranges and ranges[-1][1] == step - 1:
-            ranges[-1][1] = step
-        else:
-            ranges.append([step, step])
-    texts = (str(first) if first == last else f"{first}-{last}" for first, last in ranges)
-    text = f"not drawn: steps {', '.join(texts)} of 0-{all_steps - 1}"
+    text = f"not drawn: steps {runs_text(steps)} of 0-{all_steps - 1}"
     return "\n".join(wrap(text, columns, break_on_hyphens=False))
 
 

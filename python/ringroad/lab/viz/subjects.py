@@ -1,24 +1,13 @@
 """The interfaces that pictures need. Simulations, measured traces and iterations of training implement them."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ringroad._native import Topology
+from ringroad.measure.traces import TraceEvent
 
-
-class Event(Protocol):
-    """A message (at its sender or its receiver) or a reduction. Times are in seconds."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def rank(self) -> int: ...
-    @property
-    def step(self) -> int | None: ...
-    @property
-    def start(self) -> float: ...
-    @property
-    def end(self) -> float | None: ...
+if TYPE_CHECKING:
+    from ringroad.lab.training.model import Model
 
 
 class Timeline(Protocol):
@@ -37,7 +26,7 @@ class Timeline(Protocol):
     @property
     def seconds(self) -> float: ...
     @property
-    def events(self) -> Sequence[Event]: ...
+    def events(self) -> Sequence[TraceEvent]: ...
     @property
     def dividers(self) -> Sequence[float]:
         """Times for vertical lines."""
@@ -91,29 +80,13 @@ class Span(Protocol):
     def end(self) -> float: ...
 
 
-class Layer(Protocol):
-    """A layer of a model: the seconds of its passes."""
-
-    @property
-    def forward(self) -> float: ...
-    @property
-    def backward(self) -> float: ...
-
-
-class Layers(Protocol):
-    """A model."""
-
-    @property
-    def layers(self) -> Sequence[Layer]: ...
-
-
 class Iteration(Protocol):
     """An iteration of training. Times are in seconds."""
 
     @property
     def title(self) -> str: ...
     @property
-    def model(self) -> Layers: ...
+    def model(self) -> "Model": ...
     @property
     def allreduces(self) -> Sequence[Span]: ...
     @property

@@ -58,8 +58,8 @@ def iterations(shown: Sequence[Iteration]) -> "Figure":
 
 
 def _draw(panel: "Axes", iteration: Iteration, size: float) -> None:
-    forward, backward = ([layer.forward for layer in iteration.model.layers], _backward(iteration))
-    clock = 0.0
+    layers, clock = iteration.model.layers, 0.0
+    forward, backward = [layer.forward for layer in layers], [layer.backward for layer in reversed(layers)]
     for seconds, shades in ((forward, _SHADES["forward"]), (backward, _SHADES["backward"])):
         starts = list(accumulate(seconds, initial=clock))
         clock = starts.pop()
@@ -73,7 +73,3 @@ def _draw(panel: "Axes", iteration: Iteration, size: float) -> None:
     panel.set_title(
         f"{iteration.title}: {seconds_text(iteration.seconds)}, {seconds_text(iteration.exposed)} exposed", fontsize=9
     )
-
-
-def _backward(iteration: Iteration) -> list[float]:
-    return [layer.backward for layer in reversed(iteration.model.layers)]

@@ -1,7 +1,5 @@
 """The libraries that take turns in a measurement, and the statistics of their times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,7 +42,7 @@ class BenchCandidate:
     def add_ways(self, ways: list[str]) -> None:
         self.ways += [way for way in ways if way not in self.ways]
 
-    def restart(self, new: BenchCandidate) -> None:
+    def restart(self, new: "BenchCandidate") -> None:
         """Continues with the processes of `new`, which is the same candidate after another start."""
         self.burst, self.choose = new.burst, new.choose
         self.add_ways(new.ways)
@@ -64,34 +62,21 @@ def rivals(candidates: list[BenchCandidate]) -> list[list[BenchCandidate]]:
     return list(groups.values())
 
 
-@dataclass(frozen=True)
-class Statistics:
+def statistics_of(samples: Samples) -> dict[str, Any]:
     """Statistics in seconds. `by_round` has the slowest rank's median of each round, and `time` is the median of these.
 
     `p50`, `min`, `p99` and `max` are over all calls, each of the rank where it is largest.
     """
-
-    time: float
-    by_round: list[float]
-    p50: float
-    min: float
-    p99: float
-    max: float
-    calls: int
-    rounds: int
-
-    @staticmethod
-    def of(samples: Samples) -> Statistics:
-        ranks, rounds, calls = samples.shape
-        flat = samples.reshape(ranks, -1)
-        by_round: NDArray[Any] = np.median(samples, axis=2).max(axis=0)
-        return Statistics(
-            time=float(np.median(by_round)),
-            by_round=[float(f"{time:.4g}") for time in by_round],
-            p50=float(np.median(flat, axis=1).max()),
-            min=float(flat.min(axis=1).max()),
-            p99=float(np.percentile(flat, 99, axis=1).max()),
-            max=float(flat.max()),
-            calls=rounds * calls,
-            rounds=rounds,
-        )
+    ranks, rounds, calls = samples.shape
+    flat = samples.reshape(ranks, -1)
+    by_round: NDArray[Any] = np.median(samples, axis=2).max(axis=0)
+    return {
+        "time": float(np.median(by_round)),
+        "by_round": [float(f"{time:.4g}") for time in by_round],
+        "p50": float(np.median(flat, axis=1).max()),
+        "min": float(flat.min(axis=1).max()),
+        "p99": float(np.percentile(flat, 99, axis=1).max()),
+        "max": float(flat.max()),
+        "calls": rounds * calls,
+        "rounds": rounds,
+    }

@@ -1,7 +1,5 @@
 """What the measurements say of ringroad's choice of algorithm, and of the predictions behind it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """The collectives that are measured: where their results may go, and the bus bandwidth of nccl-tests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ringroad import _oracle as oracle

@@ -5,8 +5,6 @@ however often a vector was reduced in place: k calls on the same memory are simu
 last result verifies all of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -13,7 +13,6 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from multiprocessing.connection import Connection, Listener, wait
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -179,9 +178,7 @@ class Ranks:
     def __enter__(self) -> Ranks:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             with contextlib.suppress(OSError):
                 for pipe in self.pipes:

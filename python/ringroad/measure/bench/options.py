@@ -1,7 +1,5 @@
 """The options of the command line, checked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,16 +1,13 @@
 """The lines of a record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from ringroad._native import Topology
 from ringroad.measure import race
-from ringroad.measure.bench.candidate import BenchCandidate, Statistics
+from ringroad.measure.bench.candidate import BenchCandidate, statistics_of
 from ringroad.measure.bench.data import BenchCase
 from ringroad.measure.bench.peers import OURS, OURS_IN_TORCH
 
@@ -26,13 +23,13 @@ def measurements(
     case: BenchCase, candidates: list[BenchCandidate], shared: Row, checked: bool, predicted: Predicted | None
 ) -> Iterator[Row]:
     """The rows of one size."""
-    statistics = {(c.peer, c.place): Statistics.of(np.stack(c.samples, axis=1)) for c in candidates}
+    statistics = {(c.peer, c.place): statistics_of(np.stack(c.samples, axis=1)) for c in candidates}
     collective = case.collective
     for candidate in candidates:
         mine = statistics[candidate.peer, candidate.place]
         ours = statistics.get((OURS, candidate.place))
         theirs = statistics.get((OURS_IN_TORCH, candidate.place))
-        algbw = case.size / mine.time
+        algbw = case.size / mine["time"]
         yield {
             "kind": "measurement",
             "collective": collective.name,
@@ -45,12 +42,12 @@ def measurements(
             "redop": case.op if collective.reduces else "none",
             "root": case.root if collective.rooted else -1,
             "algorithm": ", ".join(candidate.ways) or None,
-            **asdict(mine),
+            **mine,
             "algbw": algbw,
             "busbw": algbw * collective.bus_factor(case.ranks),
             "wrong": candidate.wrong if checked else None,
-            "ratio": race.ratio(mine.by_round, ours.by_round) if ours else None,
-            "ratio_torch": race.ratio(mine.by_round, theirs.by_round) if theirs else None,
+            "ratio": race.ratio(mine["by_round"], ours["by_round"]) if ours else None,
+            "ratio_torch": race.ratio(mine["by_round"], theirs["by_round"]) if theirs else None,
             "model": None,
             "simulated": None,
             **(predicted(candidate.ways[0], case) if predicted and _is_predictable(candidate) else {}),

@@ -1,7 +1,5 @@
 """Measures size by size; all candidates take turns."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator

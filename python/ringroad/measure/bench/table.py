@@ -1,7 +1,5 @@
 """The table: nccl-tests' columns, one line per size and peer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ringroad._support.text import bandwidth_text, significant

@@ -4,8 +4,6 @@ socket in the directory.
 Without RANK, mpirun has started it.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """The measured libraries. All peers run in every rank's process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol
 

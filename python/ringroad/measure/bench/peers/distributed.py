@@ -1,7 +1,5 @@
 """A backend of torch.distributed: gloo, ringroad, or any other that torch knows by name."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -19,7 +17,7 @@ from ringroad.torch.tensors import OP_NAMES
 _OPS: Any = {name: kind for kind, name in OP_NAMES.items() if kind != dist.ReduceOp.PREMUL_SUM}
 
 
-def join(store: str, rank: int, ranks: int, timeout: float, backends: list[str]) -> list[Distributed]:
+def join(store: str, rank: int, ranks: int, timeout: float, backends: list[str]) -> "list[Distributed]":
     """One group of all ranks for every backend; the first is the default group."""
     torch.set_num_threads(1)
     peers: list[Distributed] = []

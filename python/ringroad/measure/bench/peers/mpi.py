@@ -1,7 +1,5 @@
 """MPI through mpi4py's buffer interface. The launcher chooses the MPI library and its transport."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """ringroad through its own interface, on NumPy arrays or on the memory of torch tensors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

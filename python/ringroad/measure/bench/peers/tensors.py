@@ -1,7 +1,5 @@
 """Converts between torch tensors and NumPy arrays that share memory, bfloat16 included."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 
