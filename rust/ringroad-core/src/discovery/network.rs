@@ -107,7 +107,8 @@ impl Cabling {
                 (0..self.cables.len()).filter(|at| of_kind(&&self.cables[*at])).collect();
             for at in &members {
                 let rate = &mut self.cables[*at].rate;
-                if rate.how == How::Assumed {
+                // Hosts are alike more often than what joins routers.
+                if rate.how == How::Assumed && (kind > 0 || !rate.is_bound()) {
                     rate.bytes_per_second = like.max(rate.bytes_per_second);
                 }
             }

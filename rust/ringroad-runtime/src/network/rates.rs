@@ -21,7 +21,7 @@ use super::reach::Token;
 use super::servers::Servers;
 use crate::os::lock::{Condvar, Mutex};
 use crate::os::ports::{bind, PortRange};
-use crate::os::scheduler::{shorten, Cores};
+use crate::os::scheduler::{machine_is_busy, shorten, Cores};
 use crate::os::tcp_info::TcpInfo;
 
 /// A sender has no more bytes on the way than the fastest link needs, in bytes per second, and a few more: long queues
@@ -183,7 +183,7 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
         let good = now.elapsed() < DOUBTFUL;
         if asked.is_none_or(|asked| now - asked >= POLL_INTERVAL) {
             asked = Some(now);
-            was_late = cores.get_or_insert_with(Cores::of_thread).were_busy(Cores::of_thread());
+            was_late = is_late(*cores.get_or_insert_with(Cores::of_thread));
         }
         note(&|arrivals| {
             if good { &mut arrivals.points } else { &mut arrivals.doubtful }.push((now, arrived as f64));
@@ -254,6 +254,11 @@ pub(super) fn greet(stream: &mut TcpStream, token: &Token, round: u32, from: u32
     stream.write_all(&[&token[..], &round.to_be_bytes(), &from.to_be_bytes()].concat())
 }
 
+/// Whether this thread, or those of the machine, had to wait for their cores since then.
+fn is_late(since: Cores) -> bool {
+    machine_is_busy() || since.were_busy(Cores::of_thread())
+}
+
 /// Sends to these hosts at once, for so long. Returns those for which a thread had to wait for its core.
 pub(super) fn send(streams: Vec<(usize, TcpStream)>, duration: Duration) -> Vec<usize> {
     let send = |(to, mut stream): (usize, TcpStream)| {
@@ -269,7 +274,7 @@ pub(super) fn send(streams: Vec<(usize, TcpStream)>, duration: Duration) -> Vec<
                 _ => break,
             }
         }
-        let was_late = cores.were_busy(Cores::of_thread());
+        let was_late = is_late(cores);
         // What has not left this host would only delay what comes next.
         if sent < MOST_BYTES {
             let _ = set_socket_linger(&stream, Some(Duration::ZERO));

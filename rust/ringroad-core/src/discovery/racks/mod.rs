@@ -61,7 +61,7 @@ impl Racks {
                 rates.keys().filter(|pair| pair.0 == from).count() == 1
                     && rates.keys().filter(|pair| pair.1 == to).count() == 1
             };
-            let matched = rates.iter().filter(|(pair, load)| alone(**pair) && !load.starved);
+            let matched = rates.iter().filter(|(pair, _)| alone(**pair));
             matched
                 .map(|(pair, load)| (*pair, load.rate, load.rate / limits[pair.0][0].min(limits[pair.1][1])))
                 .collect()

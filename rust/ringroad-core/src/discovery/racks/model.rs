@@ -185,11 +185,7 @@ impl RackModel<'_> {
             for (((from, to), load), expected) in rates.iter().zip(expected) {
                 let limit = self.limits[*from][0].min(self.limits[*to][1]);
                 // Disturbances make flows slower, and nothing makes them faster.
-                let weight = match load.rate < expected {
-                    true if load.starved => 0.0,
-                    true => DISTURBED,
-                    false => 1.0,
-                };
+                let weight = if load.rate < expected { DISTURBED } else { 1.0 };
                 let off = (weight * (expected - load.rate).abs() / limit).min(1.0);
                 let off = if off < OFF / 2.0 { 0.0 } else { off };
                 errors[*from] += off / 2.0;
