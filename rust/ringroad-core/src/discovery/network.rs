@@ -96,20 +96,14 @@ impl Cabling {
                 |cable: &Cable| (cable.rate.how != How::Assumed).then_some(cable.rate.bytes_per_second);
             let of_kind = |cable: &&Cable| cable.kind(self.hosts) == kind;
             let like = median(self.cables.iter().filter(of_kind).filter_map(rate));
-            let like = like.or_else(|| median(self.cables.iter().filter_map(rate)));
-            // What starved flows brought is still more than nothing.
-            let least = || {
-                let rates = self.cables.iter().map(|cable| cable.rate.bytes_per_second);
-                rates.reduce(f64::max).filter(|rate| *rate > 0.0)
-            };
-            let like = like.or_else(least).unwrap_or(DEFAULT_BANDWIDTH);
+            let like =
+                like.or_else(|| median(self.cables.iter().filter_map(rate))).unwrap_or(DEFAULT_BANDWIDTH);
             let members: Vec<usize> =
                 (0..self.cables.len()).filter(|at| of_kind(&&self.cables[*at])).collect();
             for at in &members {
                 let rate = &mut self.cables[*at].rate;
-                // Hosts are alike more often than what joins routers.
-                if rate.how == How::Assumed && (kind > 0 || !rate.is_bound()) {
-                    rate.bytes_per_second = like.max(rate.bytes_per_second);
+                if rate.how == How::Assumed {
+                    rate.bytes_per_second = like;
                 }
             }
             let mut rates: Vec<f64> =

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringroad_core::{Rank, Topology};
 
 use crate::config::Config;
-use crate::os::messages::say;
+use crate::os::messages::print_message;
 
 /// What the caller may say; everything else comes from [`Config`].
 #[derive(Debug, Clone, Default)]
@@ -68,6 +68,6 @@ pub(crate) fn fitting(topology: Option<Topology>, ranks: usize, is_first: bool) 
 
 fn dropped(topology: &Topology, reason: &str, is_first: bool) {
     if is_first {
-        say(&format!("warning: the network of a new group is detected, since {topology} does not describe it: {reason}"));
+        print_message(&format!("warning: the network of a new group is detected, since {topology} does not describe it: {reason}"));
     }
 }

@@ -6,7 +6,7 @@ use crate::bootstrap::neighbourhood::Neighbourhood;
 use crate::bootstrap::{EndpointInfo, Rendezvous};
 use crate::config::{Between, Config, Debug};
 use crate::error::{Error, Result};
-use crate::os::messages::say;
+use crate::os::messages::print_message;
 use crate::transport::{tcp, ucx, Carrier, Opening};
 
 /// The most bytes in which a rank says why it uses no RDMA.
@@ -41,7 +41,11 @@ pub(super) fn between(
     let found = (0..).zip(&all).find(|(_, obstacle)| !obstacle.is_empty());
     let Some((rank, obstacle)) = found else { return Ok(Between::Ucx) };
     if config.debug >= Debug::Info && endpoints[rank].rank == rendezvous.endpoint.rank {
-        say(&format!("no RDMA, since on {}: {}", endpoints[rank], String::from_utf8_lossy(obstacle)));
+        print_message(&format!(
+            "no RDMA, since on {}: {}",
+            endpoints[rank],
+            String::from_utf8_lossy(obstacle)
+        ));
     }
     Ok(Between::Tcp)
 }

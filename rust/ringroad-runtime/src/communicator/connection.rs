@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 use crate::os::fork::ProcessOwned;
 use crate::os::lock::Mutex;
 use crate::os::machine::COPIED;
-use crate::os::messages::{say, say_once, warn_once};
+use crate::os::messages::{print_message, say_once, warn_once};
 use crate::os::pauses;
 use crate::os::scheduler::HostLoad;
 use crate::transport::in_process::InProcess;
@@ -83,7 +83,7 @@ impl Means {
             }
         };
         check_group(rank, size).inspect_err(|error| object(error))?;
-        config.warnings.iter().filter(|_| rank == 0).for_each(|w| say(&format!("warning: {w}")));
+        config.warnings.iter().filter(|_| rank == 0).for_each(|w| print_message(&format!("warning: {w}")));
         let handle = (size > 1).then(|| listen(Handle::for_machine(secret))).flatten();
         loop {
             let offered = Offered::new(rank, size, config);
@@ -244,7 +244,9 @@ impl Means {
         };
         if is_expected {
             for reason in &around.unreadable {
-                say(&format!("{name}: no rank copies out of rank {rank}'s private memory: {reason}"));
+                print_message(&format!(
+                    "{name}: no rank copies out of rank {rank}'s private memory: {reason}"
+                ));
             }
         }
         Ok(communicator)
@@ -388,17 +390,19 @@ impl Communicator {
     /// Prints on standard error what was found and chosen.
     fn introduce(&self, obstacles: &[String]) -> Result<()> {
         let Communicator { name, rank, .. } = self;
-        say(&format!("{name}: rank {rank} of {}: {}", self.size(), self.transport()?));
+        print_message(&format!("{name}: rank {rank} of {}: {}", self.size(), self.transport()?));
         for obstacle in obstacles {
-            say(&format!("{name}: rank {rank} shares no memory with others of its host: {obstacle}"));
+            print_message(&format!(
+                "{name}: rank {rank} shares no memory with others of its host: {obstacle}"
+            ));
         }
         if *rank > 0 {
             return Ok(());
         }
         let choices = &self.choices;
         match &choices.profile {
-            Some(file) => say(&format!("{name}: costs as measured, from {file}")),
-            None => say(&format!("{name}: costs are assumed; `ringroad tune` measures them")),
+            Some(file) => print_message(&format!("{name}: costs as measured, from {file}")),
+            None => print_message(&format!("{name}: costs are assumed; `ringroad tune` measures them")),
         }
         for collective in Collective::ALL {
             let points: Vec<String> = choices
@@ -406,7 +410,12 @@ impl Communicator {
                 .iter()
                 .map(|r| format!("{} from {} bytes ({})", r.algorithm, r.from_bytes, r.origin))
                 .collect();
-            say(&format!("{name}: {} on {}: {}", collective.name(), choices.topology, points.join(", ")));
+            print_message(&format!(
+                "{name}: {} on {}: {}",
+                collective.name(),
+                choices.topology,
+                points.join(", ")
+            ));
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ use crate::kernels::wire::round;
 use crate::os::fork::ProcessOwned;
 use crate::os::lock::Mutex;
 use crate::os::machine::LEND;
-use crate::os::messages::say;
+use crate::os::messages::print_message;
 use crate::transport::buffer::{Memory, Region};
 use crate::transport::shared::Pool;
 use crate::transport::{Description, MessageKind, Tag};
@@ -328,7 +328,7 @@ impl Communicator {
             }
         };
         if self.debug >= Debug::Trace {
-            say(&format!("{}: rank {}: {prepared}", self.name, self.rank));
+            print_message(&format!("{}: rank {}: {prepared}", self.name, self.rank));
         }
         // The call before which a vote is due is held, and those after it; they get their numbers when they begin. Messages
         // between two ranks go on, since a rank may need them before it comes to the vote.

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{Engine, Task};
 use crate::error::Error;
-use crate::os::messages::say;
+use crate::os::messages::print_message;
 use crate::transport::{CountedConnection, RequestId};
 
 /// The largest number of events that are kept: about 30 MB in memory, and 90 MB as a file.
@@ -215,7 +215,7 @@ impl Engine {
         let name = self.name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
         let file = directory.join(format!("{name}-{:016x}-{}.json", self.peers.instance(), self.peers.rank));
         if let Err(error) = write(&file, &text) {
-            say(&format!("warning: the trace {} cannot be written: {error}", file.display()));
+            print_message(&format!("warning: the trace {} cannot be written: {error}", file.display()));
         }
     }
 }

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{
-    experiments, next_experiments, starved_experiments, Effort, Evidence, Flow, Latency, Round, TracedRoute,
-    Wiring,
+    experiments, next_experiments, Effort, Evidence, Flow, Latency, Round, TracedRoute, Wiring,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,9 +20,8 @@ const RESERVE: usize = 4;
 const LEAD: Duration = Duration::from_millis(30);
 /// What a round takes besides.
 const OVERHEAD: Duration = Duration::from_millis(50);
-/// How often the rounds run while there is time, and how often those whose flows were starved.
+/// How often the rounds are repeated while there is time.
 const TRIES: usize = 2;
-const STARVED_TRIES: usize = 4;
 
 /// What rank 0 wants to be measured, round by round.
 pub(super) struct MeasurementPlan {
@@ -135,9 +133,7 @@ impl MeasurementPlan {
             return Next::WAIT;
         }
         if self.ahead.is_empty() {
-            let starved = || measured.iter().flat_map(|round| &round.flows).any(|flow| flow.starved);
-            let decides = self.goes_on || self.tries >= TRIES && starved();
-            if decides && std::mem::take(&mut self.is_waiting) {
+            if self.goes_on && std::mem::take(&mut self.is_waiting) {
                 return Next::WAIT;
             }
             self.look_ahead(measured);
@@ -169,10 +165,6 @@ impl MeasurementPlan {
             self.tries += 1;
             self.goes_on = false;
             self.ahead = self.rounds.iter().cloned().collect();
-        } else if self.ahead.is_empty() && self.tries < STARVED_TRIES {
-            self.tries += 1;
-            let so_far = Evidence { rounds: measured.to_vec(), ..Evidence::default() };
-            self.ahead = starved_experiments(&so_far).into();
         }
     }
 }

@@ -3,8 +3,7 @@
 //! A flow is a tcp connection over which a host sends as much as it can for a moment. The beginning does not count, and where
 //! a flow has its links for itself, the fastest third does: buffers on the way let a burst through at first, and tcp, whose acknowledgements wait
 //! in the queues of flows the other way, takes a while to fill the link. The receiver asks the kernel how much has come at
-//! a time, because a thread that has to wait for its core reads late. A flow whose threads have waited for their cores is
-//! starved: links may carry more than came.
+//! a time, because a thread that has to wait for its core reads late.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -21,7 +20,7 @@ use super::reach::Token;
 use super::servers::Servers;
 use crate::os::lock::{Condvar, Mutex};
 use crate::os::ports::{bind, PortRange};
-use crate::os::scheduler::{machine_is_busy, shorten, Cores};
+use crate::os::scheduler::shorten;
 use crate::os::tcp_info::TcpInfo;
 
 /// A sender has no more bytes on the way than the fastest link needs, in bytes per second, and a few more: long queues
@@ -62,8 +61,6 @@ pub(super) struct Measured {
     /// Bytes per second of the fastest part. A flow that shares no link is as fast as its link then, however late the
     /// threads at its ends were at other times.
     pub fastest: f64,
-    /// Whether the thread that received had to wait for its core.
-    pub was_late: bool,
 }
 
 /// How many bytes had arrived at some times.
@@ -78,7 +75,6 @@ struct FlowArrivals {
     /// Points for which the kernel took long to answer.
     doubtful: Points,
     has_ended: bool,
-    was_late: bool,
 }
 
 impl FlowArrivals {
@@ -125,9 +121,8 @@ impl Receiving {
         let mut all = all.lock();
         let has_ended = |arrivals: &FlowArrivals| arrivals.has_ended;
         while !all.get(&flow).is_some_and(has_ended) && !changed.wait_until(&mut all, until).timed_out() {}
-        let mut arrivals = all.remove(&flow)?;
-        let (average, fastest) = evaluate(arrivals.points(), start, duration)?;
-        Some(Measured { average, fastest, was_late: arrivals.was_late })
+        let (average, fastest) = evaluate(all.remove(&flow)?.points(), start, duration)?;
+        Some(Measured { average, fastest })
     }
 }
 
@@ -172,22 +167,15 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
     all.lock().insert(flow, FlowArrivals::default());
     // The flow begins when all hosts are ready.
     stream.set_read_timeout(Some(4 * CONNECT_TIMEOUT)).ok()?;
-    let (mut chunk, mut total, mut cores) = (vec![0; CHUNK], 0u64, None);
-    // The kernel is asked now and then for how long this thread has waited: that takes as long as some reads.
-    let (mut asked, mut was_late) = (None::<Instant>, false);
+    let (mut chunk, mut total) = (vec![0; CHUNK], 0u64);
     while let Ok(length @ 1..) = stream.read(&mut chunk) {
         total += length as u64;
         // What has arrived by now may have waited for this thread.
         let now = Instant::now();
         let arrived = TcpInfo::from_socket(&stream).map_or(total, |info| info.received().max(total));
         let good = now.elapsed() < DOUBTFUL;
-        if asked.is_none_or(|asked| now - asked >= POLL_INTERVAL) {
-            asked = Some(now);
-            was_late = is_late(*cores.get_or_insert_with(Cores::of_thread));
-        }
         note(&|arrivals| {
             if good { &mut arrivals.points } else { &mut arrivals.doubtful }.push((now, arrived as f64));
-            arrivals.was_late = was_late;
         })?;
         if total >= 2 * MOST_BYTES as u64 {
             break;
@@ -254,18 +242,13 @@ pub(super) fn greet(stream: &mut TcpStream, token: &Token, round: u32, from: u32
     stream.write_all(&[&token[..], &round.to_be_bytes(), &from.to_be_bytes()].concat())
 }
 
-/// Whether this thread, or those of the machine, had to wait for their cores since then.
-fn is_late(since: Cores) -> bool {
-    machine_is_busy() || since.were_busy(Cores::of_thread())
-}
-
-/// Sends to these hosts at once, for so long. Returns those for which a thread had to wait for its core.
-pub(super) fn send(streams: Vec<(usize, TcpStream)>, duration: Duration) -> Vec<usize> {
-    let send = |(to, mut stream): (usize, TcpStream)| {
+/// Sends over all these connections at once, for so long.
+pub(super) fn send(streams: Vec<TcpStream>, duration: Duration) {
+    let send = |mut stream: TcpStream| {
         // On busy cores a thread with short time slices runs as soon as there is something to do.
         shorten();
         let (chunk, mut sent) = (vec![0; CHUNK], 0);
-        let (cores, start) = (Cores::of_thread(), Instant::now());
+        let start = Instant::now();
         while let Some(left) = duration.checked_sub(start.elapsed()).filter(|_| sent < MOST_BYTES) {
             // A receiver that does not read ends the flow; it has counted what came.
             let _ = stream.set_write_timeout(Some(left.max(Duration::from_millis(1))));
@@ -274,19 +257,17 @@ pub(super) fn send(streams: Vec<(usize, TcpStream)>, duration: Duration) -> Vec<
                 _ => break,
             }
         }
-        let was_late = is_late(cores);
         // What has not left this host would only delay what comes next.
         if sent < MOST_BYTES {
             let _ = set_socket_linger(&stream, Some(Duration::ZERO));
         }
-        was_late.then_some(to)
     };
     std::thread::scope(|scope| {
-        // A flow for which there is no thread is one that is not measured.
-        let spawn = |stream| std::thread::Builder::new().spawn_scoped(scope, move || send(stream)).ok();
-        let threads: Vec<_> = streams.into_iter().filter_map(spawn).collect();
-        threads.into_iter().filter_map(|thread| thread.join().expect("sends without a panic")).collect()
-    })
+        for stream in streams {
+            // A flow for which there is no thread is one that is not measured.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || send(stream));
+        }
+    });
 }
 
 #[cfg(all(test, not(miri)))]
@@ -320,7 +301,7 @@ mod tests {
         let strange = connect(to, window(0.0, None, 1), &[4; 16], 0, 5).unwrap();
         let own = connect(to, window(0.0, Some(1e6), 1), &[3; 16], 0, 5).unwrap();
         let (start, duration) = (Instant::now(), Duration::from_millis(50));
-        send(vec![(0, own), (1, strange)], duration);
+        send(vec![own, strange], duration);
         let until = start + Duration::from_secs(20);
         let measured = receiving.take_measurement((0, 5), start, duration, until).expect("it has come");
         assert!(measured.fastest > 0.0);

@@ -31,8 +31,6 @@ struct Between {
     next: Option<Next>,
     /// The flows that this rank's host received in the round before, by their senders.
     received: Vec<(usize, Measured)>,
-    /// The hosts to which it sent while the thread that did waited for its core.
-    late: Vec<usize>,
 }
 
 impl Between {
@@ -120,7 +118,7 @@ impl FlowRunner<'_> {
             std::thread::sleep(Duration::from_secs_f64(wait.clamp(0.0, LATEST.as_secs_f64())));
         }
         let start = Instant::now();
-        between.late = rates::send(streams, duration);
+        rates::send(streams, duration);
         let until = Instant::now() + GRACE;
         let Some(receiving) = &agent.receiving else { return between };
         let take = |from: usize| {
@@ -137,7 +135,7 @@ impl FlowRunner<'_> {
         number: u32,
         flows: &[(usize, usize)],
         fastest: Option<f64>,
-    ) -> Vec<(usize, TcpStream)> {
+    ) -> Vec<TcpStream> {
         let own = || flows.iter().filter(|(from, _)| *from == agent.own);
         let count = own().count();
         let connect = |&(_, to): &(usize, usize)| {
@@ -148,7 +146,7 @@ impl FlowRunner<'_> {
             let address = SocketAddr::new(address, facts.flows[usize::from(address.is_ipv6())]?);
             // A flow that cannot run is one that is not measured.
             let window = rates::window(seen.seconds, fastest, count);
-            Some((to, rates::connect(address, window, &facts.token, number, agent.own as u32).ok()?))
+            rates::connect(address, window, &facts.token, number, agent.own as u32).ok()
         };
         own().filter_map(connect).collect()
     }
@@ -180,7 +178,6 @@ impl FlowRunner<'_> {
             to,
             bytes_per_second: if shares { one.average } else { one.fastest },
             spread: if one.fastest > 0.0 { (1.0 - one.average / one.fastest).max(0.0) } else { 0.0 },
-            starved: one.was_late || all[self.leaders[from]].late.contains(&to),
         };
         Round { flows: flows.iter().zip(shared(&pairs, wiring)).map(flow).collect() }
     }

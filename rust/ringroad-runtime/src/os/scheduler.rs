@@ -156,24 +156,10 @@ impl Cores {
         Cores { at: Instant::now(), waited: threads.filter_map(|thread| waited(&thread.path())).sum() }
     }
 
-    /// The same of the calling thread alone.
-    pub fn of_thread() -> Cores {
-        Cores { at: Instant::now(), waited: waited(Path::new("/proc/thread-self")).unwrap_or_default() }
-    }
-
     /// Whether they were busy with something else since then, until `now`.
     pub fn were_busy(self, now: Cores) -> bool {
         now.waited.saturating_sub(self.waited) > (now.at - self.at).mul_f64(BUSY)
     }
-}
-
-/// Whether threads of this machine have waited for cores in the last seconds, where the kernel counts that. The kernel's own
-/// threads, which forward packets, wait then as well.
-pub(crate) fn machine_is_busy() -> bool {
-    // `some avg10=99.77 avg60=98.70 avg300=95.25 total=4295182910`, in per cent.
-    let text = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
-    let average = text.split_once("avg10=").and_then(|(_, rest)| rest.split(' ').next()?.parse::<f64>().ok());
-    average.is_some_and(|average| average > 100.0 * BUSY)
 }
 
 /// How long the thread of this directory has waited for its core.

@@ -18,7 +18,7 @@ use crate::choice::choices::Choices;
 use crate::config::Debug;
 use crate::error::Result;
 use crate::network::{self, DiscoveryLimits};
-use crate::os::messages::say;
+use crate::os::messages::print_message;
 
 /// A rank that was in its calls for less than this part of the time of others comes late.
 const LATE: f64 = 0.5;
@@ -183,7 +183,7 @@ impl Follower {
     /// One line on rank 0, for those who want to know.
     fn log_line(&self, text: &str) {
         if self.group.rank == 0 && self.group.means.config.debug >= Debug::Info {
-            say(&format!("{}: {text}", self.group.name));
+            print_message(&format!("{}: {text}", self.group.name));
         }
     }
 }
