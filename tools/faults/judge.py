@@ -74,7 +74,7 @@ def of_error(kind: Kind, job: Job, rank: int, fault: float, error: dict[str, Any
     culprits = kind.culprits(job, rank)
     missing = culprits - named(error["text"])
     unnamed = missing if kind.named == "all" else culprits and missing == culprits
-    types = kind.types
+    types = kind.errors(job)
     if error["type"] not in types or unnamed:
         yield "wrong error", f"{said}\nshould be one of {', '.join(types)}, and name {kind.named} of {culprits}"
     late = error["at"] - kind.deadline(job, error, fault)

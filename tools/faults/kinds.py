@@ -38,7 +38,6 @@ HOSTS = ("hosts", "own-hosts")
 LARGEST = 4 << 20  # bytes
 PATIENCE = 20.0  # seconds: the timeout of calls that must not time out
 SILENT = 5e-3  # seconds after its start in which a rank may not have published anything yet
-BUSY_SILENT = 50e-3  # the same if it had to wait for its core, and others say that it did not come
 
 
 @dataclass(frozen=True)
@@ -175,6 +174,10 @@ class Kind:
 
     # These say how ranks must react.
 
+    def errors(self, job: Job) -> tuple[str, ...]:
+        """The types that their errors may have."""
+        return self.types
+
     def must_fail(self, job: Job, rank: int, errors: dict[int, dict[str, Any]]) -> bool:
         """Whether this rank must raise an error. A rank that has ended all calls need not notice a death."""
         return job.where != "close"
@@ -186,8 +189,7 @@ class Kind:
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
         """The time by which the error must come. A rank that dies before it has published anything looks like a late
         one."""
-        silent = job.delay < SILENT or (job.delay < BUSY_SILENT and "did not come" in error["text"])
-        silent &= self.dies and job.where == "start"
+        silent = self.dies and job.where == "start" and job.delay < SILENT
         return fault + self.bound + (self.start_limit if silent else 0)
 
 
@@ -263,8 +265,7 @@ class Mismatches(Kind):
     share = 3.0
     goal = 400
     named = "all"
-    # As in Stops: a rank whose call only sends may have ended it, and hear between two calls that others gave up.
-    types = ("MismatchError", "AbortedError")
+    types = ("MismatchError",)
     dies = False
     told_early = True
 
@@ -316,6 +317,10 @@ class Mismatches(Kind):
 
     def strike(self, job: Job, ranks: Ranks, board: Board) -> None:
         pass
+
+    def errors(self, job: Job) -> tuple[str, ...]:
+        # As in Stops: the first of two calls may only send.
+        return (*self.types, "AbortedError") if job.what == "order" else self.types
 
     def culprits(self, job: Job, rank: int) -> set[int]:
         return set(range(job.ranks))

@@ -78,7 +78,7 @@ fn mismatch(
         return Ok(None);
     }
     let again = gather(&mut Again(rendezvous), endpoints, rank, limits)?;
-    let busy = rendezvous.collect(BUSY, &[u8::from(cores.were_busy(Cores::now()))], 1)?;
+    let busy = rendezvous.collect(BUSY, &[u8::from(cores.were_busy())], 1)?;
     let both = first.zip(differs(&again.report())).filter(|_| busy.iter().all(|busy| *busy == [0]));
     Ok(both.and_then(|(first, second)| first.agreed(second, endpoints.len())))
 }

@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{MeasurementPlan, Next, Recalled, LONGEST_FLOW};
 use super::probe_agent::{nearest, HostView, ProbeAgent, ProbeFacts};
-use super::rates::{self, Measured};
-use super::Exchange;
+use super::{rates, Exchange};
 use crate::bootstrap::{refused, unreadable};
 use crate::error::Result;
 
@@ -29,8 +28,9 @@ const LATEST: Duration = Duration::from_millis(500);
 struct Between {
     /// Of rank 0: what comes next.
     next: Option<Next>,
-    /// The flows that this rank's host received in the round before, by their senders.
-    received: Vec<(usize, Measured)>,
+    /// The flows that this rank's host received in the round before: sender, and bytes per second on average and in the
+    /// fastest part.
+    received: Vec<(usize, f64, f64)>,
 }
 
 impl Between {
@@ -56,8 +56,9 @@ impl Between {
             }
             Some(Next::End(None)) | None => true,
         };
-        let received =
-            |(from, flow): &(usize, Measured)| *from < hosts && number(flow.average) && number(flow.fastest);
+        let received = |&(from, average, fastest): &(usize, f64, f64)| {
+            from < hosts && number(average) && number(fastest)
+        };
         next && self.received.iter().all(received)
     }
 }
@@ -95,7 +96,7 @@ impl FlowRunner<'_> {
             is_measured = !flows.is_empty();
             let rates = measured.iter().flat_map(|round: &Round| &round.flows);
             let fastest = rates.map(|flow| flow.bytes_per_second).reduce(f64::max);
-            between = self.measure(number, &flows, fastest, start, Duration::from_secs_f64(seconds));
+            between.received = self.measure(number, &flows, fastest, start, Duration::from_secs_f64(seconds));
         }
         unreachable!("rank 0 ends the rounds")
     }
@@ -108,9 +109,8 @@ impl FlowRunner<'_> {
         fastest: Option<f64>,
         start: f64,
         duration: Duration,
-    ) -> Between {
-        let mut between = Between::default();
-        let Some(agent) = self.agent else { return between };
+    ) -> Vec<(usize, f64, f64)> {
+        let Some(agent) = self.agent else { return Vec::new() };
         let streams = self.connect(agent, number, flows, fastest);
         // Without a common clock a host begins at once.
         let wait = self.ahead.map_or(0.0, |ahead| start + ahead - agent.epoch.elapsed().as_secs_f64());
@@ -120,13 +120,12 @@ impl FlowRunner<'_> {
         let start = Instant::now();
         rates::send(streams, duration);
         let until = Instant::now() + GRACE;
-        let Some(receiving) = &agent.receiving else { return between };
+        let Some(receiving) = &agent.receiving else { return Vec::new() };
         let take = |from: usize| {
-            Some((from, receiving.take_measurement((number, from as u32), start, duration, until)?))
+            let one = receiving.take_measurement((number, from as u32), start, duration, until)?;
+            Some((from, one.average, one.fastest))
         };
-        let own = flows.iter().filter(|(_, to)| *to == agent.own);
-        between.received = own.filter_map(|(from, _)| take(*from)).collect();
-        between
+        flows.iter().filter(|(_, to)| *to == agent.own).filter_map(|(from, _)| take(*from)).collect()
     }
 
     fn connect(
@@ -143,10 +142,10 @@ impl FlowRunner<'_> {
             let facts = &self.facts[to];
             let seen = nearest(&view.seen)?;
             let address = facts.addresses[seen.address];
-            let address = SocketAddr::new(address, facts.flows[usize::from(address.is_ipv6())]?);
+            let to = SocketAddr::new(address, facts.flows[usize::from(address.is_ipv6())]?);
             // A flow that cannot run is one that is not measured.
             let window = rates::window(seen.seconds, fastest, count);
-            rates::connect(address, window, &facts.token, number, agent.own as u32).ok()
+            rates::connect(to, window, &facts.token, number, agent.own as u32).ok()
         };
         own().filter_map(connect).collect()
     }
@@ -169,15 +168,15 @@ impl FlowRunner<'_> {
 
     fn round(&self, all: &[Between], wiring: &Wiring) -> Round {
         let received = |(to, rank): (usize, &Rank)| {
-            all[*rank].received.iter().map(move |(from, flow)| (*from, to, *flow))
+            all[*rank].received.iter().map(move |&(from, average, fastest)| (from, to, average, fastest))
         };
         let flows: Vec<_> = self.leaders.iter().enumerate().flat_map(received).collect();
-        let pairs: Vec<(usize, usize)> = flows.iter().map(|&(from, to, _)| (from, to)).collect();
-        let flow = |(&(from, to, one), shares): (&(usize, usize, Measured), bool)| Flow {
+        let pairs: Vec<(usize, usize)> = flows.iter().map(|&(from, to, ..)| (from, to)).collect();
+        let flow = |(&(from, to, average, fastest), shares): (&(usize, usize, f64, f64), bool)| Flow {
             from,
             to,
-            bytes_per_second: if shares { one.average } else { one.fastest },
-            spread: if one.fastest > 0.0 { (1.0 - one.average / one.fastest).max(0.0) } else { 0.0 },
+            bytes_per_second: if shares { average } else { fastest },
+            spread: if fastest > 0.0 { (1.0 - average / fastest).max(0.0) } else { 0.0 },
         };
         Round { flows: flows.iter().zip(shared(&pairs, wiring)).map(flow).collect() }
     }

@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity, CpuSet};
@@ -152,20 +151,19 @@ pub(crate) struct Cores {
 
 impl Cores {
     pub fn now() -> Cores {
+        let waited = |thread: fs::DirEntry| {
+            let counts = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            counts.split_whitespace().nth(1)?.parse::<u64>().ok()
+        };
         let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-        Cores { at: Instant::now(), waited: threads.filter_map(|thread| waited(&thread.path())).sum() }
+        Cores { at: Instant::now(), waited: Duration::from_nanos(threads.filter_map(waited).sum::<u64>()) }
     }
 
-    /// Whether they were busy with something else since then, until `now`.
-    pub fn were_busy(self, now: Cores) -> bool {
-        now.waited.saturating_sub(self.waited) > (now.at - self.at).mul_f64(BUSY)
+    /// Whether they were busy with something else since then.
+    pub fn were_busy(self) -> bool {
+        let Cores { at, waited } = Cores::now();
+        waited.saturating_sub(self.waited) > (at - self.at).mul_f64(BUSY)
     }
-}
-
-/// How long the thread of this directory has waited for its core.
-fn waited(thread: &Path) -> Option<Duration> {
-    let counts = fs::read_to_string(thread.join("schedstat")).ok()?;
-    counts.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 fn online() -> Option<u32> {
@@ -203,7 +201,7 @@ mod tests {
         let spin = || {
             sched_setaffinity(None, &mask(&[first])).unwrap();
             while !seen.load(Ordering::Relaxed) {
-                seen.fetch_or(start.were_busy(Cores::now()), Ordering::Relaxed);
+                seen.fetch_or(start.were_busy(), Ordering::Relaxed);
             }
         };
         std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(spin))));
