@@ -213,14 +213,11 @@ impl Engine {
             chain.push(rank);
             next = told.and_then(|notice| notice.messages.first()?.peer);
         }
-        let last = chain.last().and_then(|rank| current(answers[*rank].as_ref()?));
-        let is_absent = |rank: &Rank| {
-            let made = |told: &Notice| {
-                told.calls.iter().any(|(number, _)| last.is_some_and(|last| *number >= last.0))
-            };
-            !chain.contains(rank) && !answers[*rank].as_ref().is_some_and(made)
-        };
-        lines.extend((0..answers.len()).filter(|rank| last.is_some() && is_absent(rank)).map(line));
+        if let Some((number, _)) = chain.last().and_then(|rank| current(answers[*rank].as_ref()?)) {
+            let made = |told: &Notice| told.calls.iter().any(|(made, _)| made >= number);
+            let is_absent = |rank: &Rank| !chain.contains(rank) && !answers[*rank].as_ref().is_some_and(made);
+            lines.extend((0..answers.len()).filter(is_absent).map(line));
+        }
         let stuck = next.map(|again| chain.iter().skip_while(move |rank| **rank != again));
         let all_are = |sends: bool| {
             let does = |rank: &Rank| {
