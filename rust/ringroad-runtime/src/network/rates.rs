@@ -14,7 +14,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
-use serde::{Deserialize, Serialize};
 
 use super::reach::Token;
 use super::servers::Servers;
@@ -54,7 +53,7 @@ const DOUBTFUL: Duration = Duration::from_micros(100);
 const ENOUGH: usize = 8;
 
 /// A measured flow.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
     /// Bytes per second on average. Averages of flows that share a link add up to what the link carries.
     pub average: f64,
@@ -78,12 +77,12 @@ struct FlowArrivals {
 }
 
 impl FlowArrivals {
-    fn points(&mut self) -> &Points {
+    fn points(mut self) -> Points {
         if self.points.len() < ENOUGH {
-            self.points.append(&mut self.doubtful);
+            self.points.extend(self.doubtful);
             self.points.sort_by_key(|(at, _)| *at);
         }
-        &self.points
+        self.points
     }
 }
 
@@ -121,8 +120,7 @@ impl Receiving {
         let mut all = all.lock();
         let has_ended = |arrivals: &FlowArrivals| arrivals.has_ended;
         while !all.get(&flow).is_some_and(has_ended) && !changed.wait_until(&mut all, until).timed_out() {}
-        let (average, fastest) = evaluate(all.remove(&flow)?.points(), start, duration)?;
-        Some(Measured { average, fastest })
+        evaluate(&all.remove(&flow)?.points(), start, duration)
     }
 }
 
@@ -186,10 +184,9 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
     Some(())
 }
 
-/// The average and the fastest rate of a flow in a round that began at `start` and took so long. The average is that of the
-/// same part of the round for all flows, unless the flow had nothing more to send before: one that stalls leaves the link
-/// to the others.
-fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Option<(f64, f64)> {
+/// The rates of a flow in a round that began at `start` and took so long. The average is that of the same part of the round
+/// for all flows, unless the flow had nothing more to send before: one that stalls leaves the link to the others.
+fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Option<Measured> {
     let since = |at: Instant| at.saturating_duration_since(start).as_secs_f64();
     let points: Vec<(f64, f64)> = points.iter().map(|(at, bytes)| (since(*at), *bytes)).collect();
     let (first, (last, total)) = (points.first()?.0, *points.last()?);
@@ -210,7 +207,7 @@ fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Op
     }
     let start = |number: usize| BEGIN + (END - PART - BEGIN) * number as f64 / (PARTS - 1) as f64;
     let parts = (0..PARTS).filter_map(|number| slope(at(start(number)), at(start(number) + PART)));
-    Some((slope(at(BEGIN), at(END))?, parts.reduce(f64::max)?))
+    Some(Measured { average: slope(at(BEGIN), at(END))?, fastest: parts.reduce(f64::max)? })
 }
 
 /// How many bytes may be on the way to a host whose answers take so many seconds. `fastest`: the rate of the fastest flow so
@@ -282,14 +279,15 @@ mod tests {
         let points: Points =
             (0..=1000).map(|t| (second(f64::from(t) / 100.0), 500.0 + f64::from(t))).collect();
         let measured = evaluate(&points, start, Duration::from_secs(10)).unwrap();
-        assert!((measured.0 - 100.0).abs() < 1.0 && (measured.1 - 100.0).abs() < 1.0, "{measured:?}");
+        assert!((measured.fastest - 100.0).abs() < 1.0, "{measured:?}");
+        assert!((measured.average - 100.0).abs() < 1.0, "{measured:?}");
         // If nothing comes for a while, the average is lower, and not if nothing is left to be sent.
         let quiet = evaluate(&points, start, Duration::from_secs(20)).unwrap();
-        assert!(quiet.1 > 70.0 && quiet.0 < 50.0, "{quiet:?}");
+        assert!(quiet.fastest > 70.0 && quiet.average < 50.0, "{quiet:?}");
         let large: Points =
             points.iter().map(|(at, bytes)| (*at, bytes * MOST_BYTES as f64 / 1500.0)).collect();
         let complete = evaluate(&large, start, Duration::from_secs(20)).unwrap();
-        assert!((complete.0 / complete.1 - 1.0).abs() < 0.01, "{complete:?}");
+        assert!((complete.average / complete.fastest - 1.0).abs() < 0.01, "{complete:?}");
         assert_eq!(evaluate(&[], start, Duration::ZERO), None);
         assert_eq!(evaluate(&[(start, 5.0)], start, Duration::ZERO), None);
     }
