@@ -10,7 +10,7 @@ use ringroad_core::Rank;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::SharedMemory;
 use ringroad_runtime::transport::Transport;
-use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Request};
+use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Request, Result, Work};
 use ringroad_testing::fault::{Fault, Pick, What};
 
 /// A group whose rank `dying` dies after this many sends and receives.
@@ -30,6 +30,14 @@ fn mortals(ranks: usize, means: Means, dying: Rank, posts: u64) -> Vec<Communica
     Communicator::over(transports, &config(), &patient()).unwrap()
 }
 
+/// Returns when the rank has noticed its own end, since its peers notice it then. Its call, which cannot end, is given up.
+fn die(communicator: &Communicator, work: &Work) -> Result<()> {
+    while communicator.transport().unwrap().text != "dead" {
+        work.wait_until(Instant::now());
+    }
+    communicator.abort("dead")
+}
+
 /// Whenever a rank dies, all others learn that it is this rank, long before the timeout.
 #[test]
 fn the_dead_are_named_on_every_rank() {
@@ -43,11 +51,7 @@ fn the_dead_are_named_on_every_rank() {
                     let start = Instant::now();
                     let work = communicator.start(with(allreduce(20), algorithm))?;
                     if communicator.rank() == dying {
-                        // Its peers notice its end once it has noticed it itself.
-                        while communicator.transport().unwrap().text != "dead" {
-                            work.wait_until(Instant::now());
-                        }
-                        return Ok(());
+                        return die(communicator, &work);
                     }
                     // A rank that has received all it needs from the dead one in time notices the death in the next
                     // call.
@@ -87,10 +91,7 @@ fn a_death_is_reported_while_another_rank_is_stopped() {
         }
         let work = communicator.start(with(allreduce(20), "direct-latency"))?;
         if communicator.rank() == dying {
-            while communicator.transport().unwrap().text != "dead" {
-                work.wait_until(Instant::now());
-            }
-            return Ok(());
+            return die(communicator, &work);
         }
         let start = Instant::now();
         let result = work.wait();
