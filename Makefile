@@ -78,7 +78,7 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 	$(MAKE) --no-print-directory build
 	$(PYTHON) -m mypy
 	$(PYTHON) tools/notebooks.py --check
-	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/package/stubtest.txt
+	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/package/stubtest.txt --mypy-config-file tests/package/stubtest.ini
 	$(PYTHON) -m pip install --quiet --group docs
 	$(PYTHON) -m sphinx -b dummy -t check -W --keep-going -q docs docs/_build/check
 
