@@ -1,6 +1,7 @@
 """Many ranks: how long they take to start, what memory each takes, and how fast their calls are.
 
     python benchmarks/scale.py --parts processes,start,choice,hosts --json record.jsonl
+    python benchmarks/scale.py --draw record.jsonl picture.png    # measures nothing, needs matplotlib
 
 - processes: real ranks on this host, beside Open MPI where it is found: start, memory and collectives
 - start: ranks as threads that meet at the store of rank 0: requests, bytes and memory of each
@@ -27,6 +28,7 @@ import numpy as np
 import ringroad
 from goals.record import machine
 from ringroad import testbed
+from ringroad._support.pictures import pyplot
 from ringroad._support.processes import Processes
 from ringroad._support.text import about_bytes, bytes_text, print_table, seconds_text
 from ringroad.measure import facts
@@ -187,6 +189,35 @@ def hosts(options: argparse.Namespace) -> Iterator[Row]:
     )
 
 
+# --------------------------------------------------------------------------------------------------------- picture
+
+NAMES = {"ringroad": "ringroad", "mpi4py": "Open MPI"}
+
+
+def draw(record: Path, picture: Path) -> None:
+    """Draws what a record says of processes: start, memory and calls over the number of ranks."""
+    rows = [row for row in map(json.loads, record.read_text().splitlines()) if row["kind"] == "processes"]
+    panels = {
+        "start, s": lambda row: row["met"],
+        "median memory of a rank, MiB": lambda row: statistics.median(row["memory_after"]) / 2**20,
+        "allreduce of 64 KiB, ms": lambda row: 1e3 * row["calls"]["allreduce"][str(64 << 10)],
+        "allreduce of 1 MiB, ms": lambda row: 1e3 * row["calls"]["allreduce"][str(1 << 20)],
+        "alltoall of 64 KiB, ms": lambda row: 1e3 * row["calls"]["alltoall"][str(64 << 10)],
+        "allgather of 8 B, ms": lambda row: 1e3 * row["calls"]["allgather"]["8"],
+    }
+    figure, axes = pyplot().subplots(2, 3, figsize=(12, 6), layout="constrained")
+    for axis, (title, value) in zip(axes.flat, panels.items(), strict=True):
+        for library, name in NAMES.items():
+            here = [row for row in rows if row["library"] == library and "failed" not in row]
+            axis.plot([row["ranks"] for row in here], [*map(value, here)], marker="o", markersize=3, label=name)
+        axis.set(title=title, xscale="log", xlabel="ranks", ylim=(0, None))
+        axis.set_xticks(sorted({row["ranks"] for row in rows}), sorted({row["ranks"] for row in rows}))
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+    axes.flat[0].legend(frameon=False)
+    figure.savefig(picture, dpi=80)
+
+
 PARTS = {"processes": processes, "start": start, "choice": choice, "hosts": hosts}
 
 
@@ -204,7 +235,11 @@ def main() -> None:
     parser.add_argument("--rate", default="20Mbit", help="of a cable between emulated hosts")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds that each job may take")
     parser.add_argument("--json", type=Path, help="write the record to this file")
+    parser.add_argument("--draw", type=Path, nargs=2, metavar=("RECORD", "PICTURE"), help="draw a record, and end")
     options = parser.parse_args()
+    if options.draw:
+        draw(*options.draw)
+        return
     if unknown := {*options.parts} - {*PARTS}:
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
     busy = facts.busy_cores()
