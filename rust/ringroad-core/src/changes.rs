@@ -393,6 +393,7 @@ mod tests {
                 to: flow.to,
                 bytes_per_second: rate * noise(number),
                 spread: 0.0,
+                starved: false,
             };
             Round { flows: rates.map(|(number, rate)| (number, (rate, &flows[number]))).map(flow).collect() }
         };

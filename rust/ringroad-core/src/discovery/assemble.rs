@@ -57,6 +57,12 @@ pub fn assemble(evidence: &Evidence) -> Result<FoundNetwork, DiscoveryError> {
     if network.hosts > 1 && evidence.rounds.iter().all(|round| round.flows.is_empty()) {
         notes.push("no rates were measured; they are assumed".to_owned());
     }
+    let starved = network.judge_starved();
+    if starved > 0 {
+        let all = network.cables.len();
+        notes
+            .push(format!("cores were busy: {starved} of {all} links are taken to be as fast as the others"));
+    }
     network.complete(evidence);
     let placed = Placed::new(&network, evidence)?;
     let (recognised, is_early) = recognise(&placed.graph, placed.has_memories);

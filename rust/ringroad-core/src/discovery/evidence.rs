@@ -62,6 +62,9 @@ pub struct Flow {
     pub bytes_per_second: f64,
     /// How much the rate varied, relative to it.
     pub spread: f64,
+    /// Whether an end of the flow waited for its core: links carry at least this rate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starved: bool,
 }
 
 /// How long a short message takes from one host to another.

@@ -33,7 +33,7 @@ pub use error::DiscoveryError;
 pub use evidence::{Evidence, Flow, HostFacts, Latency, Round, TracedRoute};
 pub use experiments::{experiments, Effort};
 pub use matchings::Flows;
-pub use next::next_experiments;
+pub use next::{next_experiments, starved_experiments};
 pub use rates::{How, Rate};
 pub use targets::trace_targets;
 pub use wiring::{Edge, HostPath, Wiring};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::evidence::Evidence;
 use super::latency::latencies;
-use super::rates::{capacities, How, Rate};
+use super::rates::{capacities, How, Rate, FULL};
 use super::rounding::{median, round};
 use super::wiring::Wiring;
 use crate::topology::{DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
@@ -26,6 +26,8 @@ pub(super) struct Cable {
     pub from: usize,
     pub to: usize,
     pub rate: Rate,
+    /// Whether starved flows have shown the rate that may agree by chance, so that it may be higher.
+    pub starved: bool,
     pub seconds: Seconds,
 }
 
@@ -37,10 +39,11 @@ pub(super) enum Traced {
 }
 
 impl Cable {
-    /// A link of which this rate is known, if any.
-    pub fn new(from: usize, to: usize, rate: Option<Rate>) -> Cable {
+    /// A link of which this rate is known, if any, and whether starved flows have shown it.
+    pub fn new(from: usize, to: usize, known: Option<(Rate, bool)>) -> Cable {
         let nothing = Rate { bytes_per_second: 0.0, spread: 0.0, how: How::Assumed };
-        Cable { from, to, rate: rate.unwrap_or(nothing), seconds: DEFAULT_LATENCY }
+        let (rate, starved) = known.unwrap_or((nothing, false));
+        Cable { from, to, rate, starved, seconds: DEFAULT_LATENCY }
     }
 
     /// How many of its ends are hosts.
@@ -89,6 +92,32 @@ impl Cabling {
         }
     }
 
+    /// Believes starved rates that are like a sure one of the kind, or like most others of it; the rest are assumed. Returns how
+    /// many these are.
+    pub fn judge_starved(&mut self) -> usize {
+        let is_like = |one: f64, other: f64| FULL * one.max(other) <= one.min(other);
+        for kind in 0..3 {
+            let of_kind = |cable: &Cable| cable.kind(self.hosts) == kind && cable.rate.bytes_per_second > 0.0;
+            let (starved, sure): (Vec<&Cable>, Vec<&Cable>) =
+                self.cables.iter().filter(|cable| of_kind(cable)).partition(|cable| cable.starved);
+            let rates = |some: &[&Cable]| some.iter().map(|cable| cable.rate.bytes_per_second).collect();
+            let (starved, mut known): (Vec<f64>, Vec<f64>) = (rates(&starved), rates(&sure));
+            // To wait for a core makes a flow slower, never faster, and most flows not equally slow.
+            let highest = starved.iter().copied().fold(0.0, f64::max);
+            let agree = starved.iter().filter(|rate| is_like(**rate, highest)).count();
+            if agree > 1.max(starved.len() / 2) {
+                known.push(highest);
+            }
+            for cable in
+                self.cables.iter_mut().filter(|cable| cable.starved && cable.kind(self.hosts) == kind)
+            {
+                cable.starved = !known.iter().any(|rate| is_like(*rate, cable.rate.bytes_per_second));
+            }
+        }
+        let doubtful = self.cables.iter_mut().filter(|cable| cable.starved);
+        doubtful.map(|cable| cable.rate.how = How::Assumed).count()
+    }
+
     /// Assumes rates where there are none, gives equal links equal rates, and adds latencies.
     pub fn complete(&mut self, evidence: &Evidence) {
         for kind in 0..3 {
@@ -96,14 +125,20 @@ impl Cabling {
                 |cable: &Cable| (cable.rate.how != How::Assumed).then_some(cable.rate.bytes_per_second);
             let of_kind = |cable: &&Cable| cable.kind(self.hosts) == kind;
             let like = median(self.cables.iter().filter(of_kind).filter_map(rate));
-            let like =
-                like.or_else(|| median(self.cables.iter().filter_map(rate))).unwrap_or(DEFAULT_BANDWIDTH);
+            let like = like.or_else(|| median(self.cables.iter().filter_map(rate)));
+            // What starved flows brought is still more than nothing.
+            let least = || {
+                let rates = self.cables.iter().map(|cable| cable.rate.bytes_per_second);
+                rates.reduce(f64::max).filter(|rate| *rate > 0.0)
+            };
+            let like = like.or_else(least).unwrap_or(DEFAULT_BANDWIDTH);
             let members: Vec<usize> =
                 (0..self.cables.len()).filter(|at| of_kind(&&self.cables[*at])).collect();
             for at in &members {
-                let rate = &mut self.cables[*at].rate;
-                if rate.how == How::Assumed {
-                    rate.bytes_per_second = like;
+                let Cable { rate, starved, .. } = &mut self.cables[*at];
+                // Hosts are alike more often than what joins routers.
+                if rate.how == How::Assumed && (kind > 0 || !*starved) {
+                    rate.bytes_per_second = like.max(rate.bytes_per_second);
                 }
             }
             let mut rates: Vec<f64> =

@@ -1,12 +1,13 @@
 //! What to measure once more after the first rounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Round};
 use super::experiments::{direct, experiments, Effort};
 use super::matchings::{alone, Flows};
 use super::racks::{are_separate, Racks};
-use super::rates::flows;
+use super::rates::{flows, Load, Loads, FULL, SURE};
+use super::rounding::median;
 use super::wiring::Wiring;
 
 /// How much more than together with others a link carries alone where a NIC is shared.
@@ -22,6 +23,23 @@ pub fn next_experiments(evidence: &Evidence, effort: Effort) -> Vec<Flows> {
     };
     rounds.truncate(room);
     rounds
+}
+
+/// The rounds of the evidence, each once, with flows whose highest rates were starved and have not been shown again; where
+/// they are unlike the others, not twice.
+pub fn starved_experiments(evidence: &Evidence) -> Vec<Flows> {
+    let mut loads: BTreeMap<(usize, usize), Loads> = BTreeMap::new();
+    for (pair, load) in evidence.rounds.iter().flat_map(|round| flows(round, evidence.hosts.len())) {
+        loads.entry(pair).or_default().push(load);
+    }
+    let pairs = |round: &Round| -> Flows { round.flows.iter().map(|flow| (flow.from, flow.to)).collect() };
+    let usual = median(loads.values().map(Loads::highest)).unwrap_or(0.0);
+    let is_usual = |rate: f64| (FULL * usual..=usual / FULL).contains(&rate);
+    let enough = |loads: &Loads| if is_usual(loads.highest()) { 2 } else { SURE };
+    let is_starved =
+        |pair: &(usize, usize)| loads.get(pair).is_some_and(|loads| loads.is_starved(enough(loads)));
+    let rounds = evidence.rounds.iter().map(pairs).filter(|flows| flows.iter().any(is_starved));
+    rounds.collect::<BTreeSet<Flows>>().into_iter().collect()
 }
 
 /// Two rounds that test what racks there seem to be, until four have changed nothing; then again what one round alone
@@ -51,7 +69,7 @@ fn racks(wiring: &Wiring, evidence: &Evidence, effort: Effort) -> Vec<Flows> {
 /// Where links carry more alone than all together, those that have not been measured alone.
 fn rest_alone(wiring: &Wiring, evidence: &Evidence) -> Vec<Flows> {
     let rounds: Vec<_> = evidence.rounds.iter().map(|round| flows(round, wiring.hosts)).collect();
-    let most_together = |flows: &BTreeMap<(usize, usize), (f64, f64)>| {
+    let most_together = |flows: &BTreeMap<(usize, usize), Load>| {
         let mut sends = vec![0; wiring.hosts];
         flows.keys().for_each(|(from, _)| sends[*from] += 1);
         sends.into_iter().max().unwrap_or(0)
@@ -59,9 +77,9 @@ fn rest_alone(wiring: &Wiring, evidence: &Evidence) -> Vec<Flows> {
     let (mut best_alone, mut best_together) = (BTreeMap::new(), BTreeMap::new());
     for flows in &rounds {
         let best = if most_together(flows) > 1 { &mut best_together } else { &mut best_alone };
-        for (pair, (rate, _)) in flows {
-            let kept = best.entry(*pair).or_insert(*rate);
-            *kept = rate.max(*kept);
+        for (pair, load) in flows {
+            let kept = best.entry(*pair).or_insert(load.rate);
+            *kept = load.rate.max(*kept);
         }
     }
     let more = |(pair, alone): (&(usize, usize), &f64)| {

@@ -29,9 +29,9 @@ pub(super) fn ratio(evidence: &Evidence, network: &Cabling, notes: &mut Vec<Stri
             // Only rounds in which all links were used tell what they carry together.
             let sums = evidence.rounds.iter().filter_map(|round| {
                 let all = flows(round, network.hosts);
-                let own =
-                    all.iter().filter(|((from, to), _)| end(*from, *to) == host).map(|(_, rate)| rate.0);
-                let own: Vec<f64> = own.collect();
+                let own = all.iter().filter(|((from, to), _)| end(*from, *to) == host);
+                let own: Vec<f64> =
+                    own.filter(|(_, load)| !load.starved).map(|(_, load)| load.rate).collect();
                 (own.len() == rates.len() && own.len() > 1).then(|| own.iter().sum::<f64>())
             });
             let together = sums.reduce(f64::max);

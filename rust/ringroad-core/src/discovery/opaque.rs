@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::evidence::Evidence;
 use super::network::{Cable, Cabling};
 use super::racks::Racks;
-use super::rates::{How, Rate};
+use super::rates::How;
 
 /// A rack whose hosts can send out this part of what they can send is limited by nothing: noise alone made it a rack.
 const LIMITED: f64 = 0.85;
@@ -44,16 +44,12 @@ pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Cabling {
         racks[*rack].iter().for_each(|host| above[*host] = switch);
         let how = |is_slow: bool| if is_slow { How::Measured } else { How::Derived };
         let [(out, slow_out), (into, slow_in)] = &uplinks[*rack];
-        cables.push(Cable::new(switch, top, rate(out.shared_capacity(), how(*slow_out))));
-        cables.push(Cable::new(top, switch, rate(into.shared_capacity(), how(*slow_in))));
+        cables.push(Cable::new(switch, top, out.rate(out.shared_capacity(), how(*slow_out))));
+        cables.push(Cable::new(top, switch, into.rate(into.shared_capacity(), how(*slow_in))));
     }
     for (host, [up, down]) in loads.iter().enumerate() {
-        cables.push(Cable::new(host, above[host], rate(up.capacity(), How::Measured)));
-        cables.push(Cable::new(above[host], host, rate(down.capacity(), How::Measured)));
+        cables.push(Cable::new(host, above[host], up.rate(up.capacity(), How::Measured)));
+        cables.push(Cable::new(above[host], host, down.rate(down.capacity(), How::Measured)));
     }
     Cabling { hosts, nodes: top + 1, cables, paths: BTreeMap::new() }
-}
-
-fn rate(capacity: Option<(f64, f64)>, how: How) -> Option<Rate> {
-    capacity.map(|(bytes_per_second, spread)| Rate { bytes_per_second, spread, how })
 }

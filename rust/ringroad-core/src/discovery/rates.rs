@@ -1,7 +1,8 @@
 //! Capacities of edges, from the rates of flows that crossed them.
 //!
 //! An edge carries at least what has crossed it in one round, and every flow fills some edge of its way. Where one edge
-//! of a flow's way only was as full as ever, it is what held the flow back, and so its capacity is measured.
+//! of a flow's way only was as full as ever, it is what held the flow back, and so its capacity is measured. What a starved
+//! flow brought is a lower bound, unless another round shows the same.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,8 @@ use super::wiring::Wiring;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// Nothing has crossed the link: it is taken to be like the others.
+    /// Nothing has crossed the link, or only starved flows have that were like no others: it is taken to be like the others of
+    /// its kind, if these are not slower.
     Assumed,
     /// So much has crossed the link, and perhaps another one held it back.
     Derived,
@@ -35,29 +37,54 @@ pub struct Rate {
 
 /// An edge is as full as ever from this part of its highest load on.
 pub(super) const FULL: f64 = 0.93;
+/// Two starved loads of many agree by chance, three hardly.
+pub(super) const SURE: usize = 3;
 
-/// The rates of the flows of a round by their hosts, with their spreads. What cannot be is left out.
-pub(super) fn flows(round: &Round, hosts: usize) -> BTreeMap<(usize, usize), (f64, f64)> {
-    let mut flows: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
+/// Bytes per second of one flow, or of several together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Load {
+    pub rate: f64,
+    pub spread: f64,
+    pub starved: bool,
+}
+
+impl Load {
+    pub fn add(&mut self, more: Load) {
+        self.rate += more.rate;
+        self.spread = self.spread.max(more.spread);
+        self.starved |= more.starved;
+    }
+}
+
+/// The flows of a round by their hosts. What cannot be is left out.
+pub(super) fn flows(round: &Round, hosts: usize) -> BTreeMap<(usize, usize), Load> {
+    let mut flows: BTreeMap<(usize, usize), Load> = BTreeMap::new();
     for flow in round.flows.iter().filter(|flow| flow.is_plausible(hosts)) {
-        let sum = flows.entry((flow.from, flow.to)).or_insert((0.0, 0.0));
         let spread = if flow.spread.is_finite() { flow.spread.abs().min(1.0) } else { 1.0 };
-        *sum = (sum.0 + flow.bytes_per_second, sum.1.max(spread));
+        let load = Load { rate: flow.bytes_per_second, spread, starved: flow.starved };
+        flows.entry((flow.from, flow.to)).or_default().add(load);
     }
     flows
 }
 
-/// The loads of one thing in several rounds, with their spreads.
+/// The loads of one thing in several rounds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Loads(Vec<(f64, f64)>);
+pub(super) struct Loads(Vec<Load>);
 
 impl Loads {
-    pub fn push(&mut self, load: f64, spread: f64) {
-        self.0.push((load, spread));
+    pub fn push(&mut self, load: Load) {
+        self.0.push(load);
     }
 
     pub fn highest(&self) -> f64 {
-        self.0.iter().fold(0.0, |highest, (load, _)| load.max(highest))
+        self.0.iter().fold(0.0, |highest, load| load.rate.max(highest))
+    }
+
+    /// Whether flows were starved in all rounds that show about the highest load, and these are fewer than so many.
+    pub fn is_starved(&self, enough: usize) -> bool {
+        let highest = self.highest();
+        self.near(highest).all(|round| self.0[round].starved)
+            && (1..enough).contains(&self.near(highest).count())
     }
 
     /// The mean of those that are about as high as the highest, and their spread; disturbances make loads lower, and
@@ -69,9 +96,15 @@ impl Loads {
     /// The same where flows of several hosts add up: busy hosts begin at different times, so that one sum may be too high,
     /// and only a load that two rounds show counts.
     pub fn shared_capacity(&self) -> Option<(f64, f64)> {
-        let repeated = self.0.iter().map(|(load, _)| *load);
+        let repeated = self.0.iter().map(|load| load.rate);
         let repeated = repeated.filter(|load| *load > 0.0 && self.near(*load).count() > 1);
         self.up_to(repeated.reduce(f64::max).unwrap_or(self.highest()))
+    }
+
+    /// This capacity, which is known so, and whether starved loads show it that may agree by chance.
+    pub fn rate(&self, capacity: Option<(f64, f64)>, how: How) -> Option<(Rate, bool)> {
+        capacity
+            .map(|(bytes_per_second, spread)| (Rate { bytes_per_second, spread, how }, self.is_starved(SURE)))
     }
 
     /// The round that showed the highest load, if no other has shown about as much.
@@ -84,43 +117,42 @@ impl Loads {
     /// The rounds that showed a load that is about as high as this one and no higher.
     fn near(&self, highest: f64) -> impl Iterator<Item = usize> + '_ {
         let rounds = self.0.iter().enumerate();
-        rounds.filter(move |(_, (load, _))| (FULL * highest..=highest).contains(load)).map(|(round, _)| round)
+        rounds
+            .filter(move |(_, load)| (FULL * highest..=highest).contains(&load.rate))
+            .map(|(round, _)| round)
     }
 
     /// The mean of the loads that are about as high as this one and no higher, and their spread.
     fn up_to(&self, highest: f64) -> Option<(f64, f64)> {
-        let full: Vec<&(f64, f64)> = self.near(highest).map(|round| &self.0[round]).collect();
+        let full: Vec<&Load> = self.near(highest).map(|round| &self.0[round]).collect();
         if full.is_empty() || highest <= 0.0 {
             return None;
         }
-        let mean = full.iter().map(|(load, _)| load).sum::<f64>() / full.len() as f64;
-        let spread = full.iter().map(|(load, spread)| spread.max((load - mean).abs() / mean));
+        let mean = full.iter().map(|load| load.rate).sum::<f64>() / full.len() as f64;
+        let spread = full.iter().map(|load| load.spread.max((load.rate - mean).abs() / mean));
         Some((mean, spread.fold(0.0, f64::max)))
     }
 }
 
-/// The capacity of every edge that flows have crossed.
-pub(super) fn capacities(wiring: &Wiring, rounds: &[Round]) -> Vec<Option<Rate>> {
+/// The capacity of every edge that flows have crossed, and whether starved loads show it that may agree by chance.
+pub(super) fn capacities(wiring: &Wiring, rounds: &[Round]) -> Vec<Option<(Rate, bool)>> {
     let mut loads = vec![Loads::default(); wiring.edges.len()];
     let mut all = Vec::new();
     for round in rounds {
-        let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+        let mut sums: BTreeMap<usize, Load> = BTreeMap::new();
         let mut paths = Vec::new();
-        for ((from, to), (rate, spread)) in flows(round, wiring.hosts) {
+        for ((from, to), load) in flows(round, wiring.hosts) {
             let Some(path) = wiring.path(from, to) else { continue };
-            for edge in path {
-                let sum = sums.entry(*edge).or_default();
-                *sum = (sum.0 + rate, sum.1.max(spread));
-            }
+            path.iter().for_each(|edge| sums.entry(*edge).or_default().add(load));
             paths.push(path);
         }
-        sums.iter().for_each(|(edge, (load, spread))| loads[*edge].push(*load, *spread));
+        sums.iter().for_each(|(edge, load)| loads[*edge].push(*load));
         all.push((sums, paths));
     }
     let mut measured = vec![false; wiring.edges.len()];
     for (sums, paths) in &all {
         for path in paths {
-            let is_full = |edge: &&usize| sums[*edge].0 >= FULL * loads[**edge].highest();
+            let is_full = |edge: &&usize| sums[*edge].rate >= FULL * loads[**edge].highest();
             let mut full = path.iter().filter(is_full);
             if let (Some(edge), None) = (full.next(), full.next()) {
                 measured[*edge] = true;
@@ -129,7 +161,7 @@ pub(super) fn capacities(wiring: &Wiring, rounds: &[Round]) -> Vec<Option<Rate>>
     }
     let rate = |(loads, measured): (&Loads, bool)| {
         let how = if measured { How::Measured } else { How::Derived };
-        loads.capacity().map(|(bytes_per_second, spread)| Rate { bytes_per_second, spread, how })
+        loads.rate(loads.capacity(), how)
     };
     loads.iter().zip(measured).map(rate).collect()
 }
@@ -142,7 +174,7 @@ mod tests {
     fn a_shared_load_counts_if_it_comes_again() {
         let capacity = |loads: &[f64], is_shared: bool| {
             let mut all = Loads::default();
-            loads.iter().for_each(|load| all.push(*load, 0.0));
+            loads.iter().for_each(|rate| all.push(Load { rate: *rate, ..Load::default() }));
             let found = if is_shared { all.shared_capacity() } else { all.capacity() };
             found.map(|(load, _)| load)
         };

@@ -1,7 +1,7 @@
 //! Hosts with several ranks, with NICs that are slower than their links, and with cables that are missing.
 
-use ringroad_core::discovery::{assemble, Evidence, HostFacts, How};
-use ringroad_core::topology::Topology;
+use ringroad_core::discovery::{assemble, starved_experiments, Evidence, Flow, Flows, HostFacts, How};
+use ringroad_core::topology::{Link, Topology};
 
 use crate::lab::{Lab, Manners, GOOD};
 use crate::{in_order, links, network, MEGABIT};
@@ -76,6 +76,56 @@ fn latencies_are_one_but_for_those_that_differ_much() {
     let found = assemble(&evidence).unwrap();
     let slow = found.topology.links().iter().filter(|link| link.seconds() > 200e-6);
     assert_eq!(slow.map(|link| (link.source, link.target)).collect::<Vec<_>>(), [(4, 5)]);
+}
+
+#[test]
+fn a_starved_flow_is_no_slow_link() {
+    let truth = network("torus:3x3");
+    let mut evidence = Lab::new(&truth, &in_order(9), GOOD).evidence();
+    let usual = assemble(&evidence).unwrap().topology.links()[0].bytes_per_second();
+    assert_eq!(starved_experiments(&evidence), Vec::<Flows>::new());
+    let slow = |evidence: &mut Evidence, is_slow: &dyn Fn(&Flow) -> bool| {
+        let mut part = 0.6;
+        for round in &mut evidence.rounds {
+            part *= 0.8;
+            round.flows.iter_mut().filter(|flow| is_slow(flow)).for_each(|flow| {
+                (flow.bytes_per_second, flow.starved) = (part * flow.bytes_per_second, true);
+            });
+        }
+    };
+    slow(&mut evidence, &|flow| (flow.from, flow.to) == (4, 5));
+    let found = assemble(&evidence).unwrap();
+    assert_eq!(found.recognised.as_deref(), Some("torus:3x3"));
+    let rates = found.topology.links().iter().map(Link::bytes_per_second);
+    assert!(rates.clone().all(|rate| (rate / usual - 1.0).abs() < 0.03), "{:?}", rates.collect::<Vec<_>>());
+    let unsure = found.links.iter().filter(|link| link.how == How::Assumed).count();
+    assert_eq!(unsure, 1);
+    assert!(found.notes.iter().any(|note| note.contains("1 of 36 links")), "{:?}", found.notes);
+    let again = starved_experiments(&evidence);
+    assert!(!again.is_empty() && again.iter().all(|flows| flows.contains(&(4, 5))));
+    // A starved flow that is as fast as others was not held back.
+    let mut late = Lab::new(&truth, &in_order(9), GOOD).evidence();
+    let every_third = late.rounds.iter_mut().flat_map(|round| &mut round.flows).step_by(3);
+    every_third.for_each(|flow| flow.starved = true);
+    assert!(assemble(&late).unwrap().links.iter().all(|link| link.how == How::Measured));
+    late.rounds.iter_mut().flat_map(|round| &mut round.flows).for_each(|flow| flow.starved = true);
+    assert!(assemble(&late).unwrap().links.iter().all(|link| link.how == How::Measured));
+    // Where all are starved, each to another degree, links carry what came, or more.
+    slow(&mut evidence, &|flow| !flow.starved);
+    for flow in evidence.rounds.iter_mut().flat_map(|round| &mut round.flows) {
+        flow.bytes_per_second *= 1.0 - 0.05 * ((7 * flow.from + 3 * flow.to) % 11) as f64;
+    }
+    let found = assemble(&evidence).unwrap();
+    assert!(found.links.iter().all(|link| link.how == How::Assumed), "{:?}", found.links);
+    let rate = found.topology.links()[0].bytes_per_second();
+    assert!((0.2..0.6).contains(&(rate / usual)), "{rate} of {usual}");
+    // What comes three times is believed, however busy the cores are.
+    let again = evidence.rounds.clone();
+    evidence.rounds.extend(again.clone());
+    assert!(!starved_experiments(&evidence).is_empty());
+    evidence.rounds.extend(again);
+    assert!(assemble(&evidence).unwrap().links.iter().all(|link| link.how == How::Measured));
+    assert_eq!(starved_experiments(&evidence), Vec::<Flows>::new());
 }
 
 #[test]

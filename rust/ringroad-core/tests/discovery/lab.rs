@@ -201,7 +201,13 @@ impl Lab {
             let part = 1.0 + noise * (2.0 * self.dice.roll() - 1.0);
             let slowed = disturbed > 0.0 && self.dice.roll() < disturbed;
             let part = if slowed { part * (1.0 - 0.5 * self.dice.roll()) } else { part };
-            Flow { from: *from, to: *to, bytes_per_second: rate.unwrap() * part, spread: noise }
+            Flow {
+                from: *from,
+                to: *to,
+                bytes_per_second: rate.unwrap() * part,
+                spread: noise,
+                starved: false,
+            }
         };
         Round { flows: flows.iter().zip(rates).map(flow).collect() }
     }

@@ -92,8 +92,15 @@ fn anything() -> impl Strategy<Value = Evidence> {
         let hop = prop::option::weighted(0.8, address());
         let trace = (end(), end(), prop::collection::vec(hop, 0..6), any::<bool>())
             .prop_map(|(from, to, hops, reached)| TracedRoute { from, to, hops, reached });
-        let flow = (end(), end(), numbers(), numbers())
-            .prop_map(|(from, to, bytes_per_second, spread)| Flow { from, to, bytes_per_second, spread });
+        let flow = (end(), end(), numbers(), numbers(), any::<bool>()).prop_map(
+            |(from, to, bytes_per_second, spread, starved)| Flow {
+                from,
+                to,
+                bytes_per_second,
+                spread,
+                starved,
+            },
+        );
         let round = prop::collection::vec(flow, 0..10).prop_map(|flows| Round { flows });
         let latency = (end(), end(), numbers()).prop_map(|(from, to, seconds)| Latency { from, to, seconds });
         let lists = (

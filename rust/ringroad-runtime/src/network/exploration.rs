@@ -43,9 +43,10 @@ pub(super) fn explore(
         let report = DiscoveryReport { stated, hosts, ..DiscoveryReport::default() };
         return Ok(Explored { report, ..Explored::default() });
     };
-    // To check a network that is named, two looks at each link are enough, which are not worth remembering.
+    // To check a network that is named, two looks at each link are enough, and on busy cores three. They are not worth
+    // remembering.
     let (memory, rounds) = match is_named {
-        true => (None, 2),
+        true => (None, 3),
         false => (config.networks(), usize::MAX),
     };
     let limits = DiscoveryLimits { budget, ports: config.tcp_ports, memory, rounds, probes: None };
@@ -78,7 +79,7 @@ fn mismatch(
         return Ok(None);
     }
     let again = gather(&mut Again(rendezvous), endpoints, rank, limits)?;
-    let busy = rendezvous.collect(BUSY, &[u8::from(cores.were_busy())], 1)?;
+    let busy = rendezvous.collect(BUSY, &[u8::from(cores.were_busy(Cores::now()))], 1)?;
     let both = first.zip(differs(&again.report())).filter(|_| busy.iter().all(|busy| *busy == [0]));
     Ok(both.and_then(|(first, second)| first.agreed(second, endpoints.len())))
 }

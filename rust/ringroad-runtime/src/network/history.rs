@@ -115,7 +115,7 @@ mod tests {
     fn evidence(rate: f64) -> Evidence {
         let host = |number: u8| HostFacts { name: String::new(), addresses: vec![[10, 0, 0, number].into()] };
         let hop = |number: u8| Some([10, 0, 0, number].into());
-        let flow = |from, to| Flow { from, to, bytes_per_second: rate, spread: 0.0 };
+        let flow = |from, to| Flow { from, to, bytes_per_second: rate, spread: 0.0, starved: false };
         Evidence {
             hosts: vec![host(1), host(2)],
             host_of: vec![0, 1],

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringroad_core::discovery::{Evidence, HostFacts, Latency, TracedRoute, Wiring};
+use ringroad_core::discovery::{starved_experiments, Evidence, HostFacts, Latency, TracedRoute, Wiring};
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
@@ -129,7 +129,9 @@ pub(crate) fn gather(
         let again = agent.as_ref().map(|_| trace(views[own].clone(), &facts, &HOP_TIMEOUTS[..1]));
         evidence.traces = traces(&of_hosts(exchange, &leaders, VIEW_AGAIN, again.as_ref(), most, check)?);
     }
-    if let Some(memory) = memory.filter(|_| !evidence.rounds.is_empty()) {
+    // What starved flows say is not worth remembering.
+    let is_sure = !evidence.rounds.is_empty() && starved_experiments(&evidence).is_empty();
+    if let Some(memory) = memory.filter(|_| is_sure) {
         memory.store(&evidence);
     }
     Ok(Gathered { evidence, main, stated })

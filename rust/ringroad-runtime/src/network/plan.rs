@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{
-    experiments, next_experiments, Effort, Evidence, Flow, Latency, Round, TracedRoute, Wiring,
+    experiments, next_experiments, starved_experiments, Effort, Evidence, Flow, Latency, Round, TracedRoute,
+    Wiring,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +21,9 @@ const RESERVE: usize = 4;
 const LEAD: Duration = Duration::from_millis(30);
 /// What a round takes besides.
 const OVERHEAD: Duration = Duration::from_millis(50);
-/// How often the rounds are repeated while there is time.
+/// How often the rounds run while there is time, and how often those whose flows were starved.
 const TRIES: usize = 2;
+const STARVED_TRIES: usize = 4;
 
 /// What rank 0 wants to be measured, round by round.
 pub(super) struct MeasurementPlan {
@@ -40,8 +42,8 @@ pub(super) struct MeasurementPlan {
     most: usize,
     /// Whether the result of the last round is still to come: with the next exchange.
     is_waiting: bool,
-    /// Whether no round has been asked for, though there is a budget for some.
-    is_owed: bool,
+    /// How many more rounds run even if the time is over.
+    owed: usize,
     checked: bool,
     deadline: Instant,
     /// When the clock of this host began.
@@ -94,7 +96,12 @@ impl MeasurementPlan {
             tries: 1,
             most: limits.rounds,
             is_waiting: false,
-            is_owed: !limits.budget.is_zero(),
+            // However late it is, links are looked at once, and three times where a name may be called wrong.
+            owed: match limits.rounds {
+                _ if limits.budget.is_zero() => 0,
+                usize::MAX => 1,
+                rounds => rounds,
+            },
             checked: false,
             deadline: start + limits.budget,
             epoch,
@@ -123,8 +130,7 @@ impl MeasurementPlan {
             }
         }
         let left = self.deadline.saturating_duration_since(Instant::now());
-        // However late it is, links are looked at once.
-        let over = left.is_zero() && !std::mem::take(&mut self.is_owed);
+        let over = left.is_zero() && self.owed == 0;
         if self.most == 0 || over || self.rounds.is_empty() {
             return Next::End(None);
         }
@@ -133,15 +139,18 @@ impl MeasurementPlan {
             return Next::WAIT;
         }
         if self.ahead.is_empty() {
-            if self.goes_on && std::mem::take(&mut self.is_waiting) {
+            let starved = || measured.iter().flat_map(|round| &round.flows).any(|flow| flow.starved);
+            let decides = self.goes_on || self.tries >= TRIES && starved();
+            if decides && std::mem::take(&mut self.is_waiting) {
                 return Next::WAIT;
             }
             self.look_ahead(measured);
         }
         let share = (left / (self.ahead.len() + RESERVE) as u32).saturating_sub(OVERHEAD);
         match self.ahead.pop_front() {
-            Some(flows) if self.tries == 1 || share >= SHORTEST => {
-                (self.is_waiting, self.is_owed) = (true, false);
+            Some(flows) if self.tries == 1 || share >= SHORTEST || self.owed > 0 => {
+                self.is_waiting = true;
+                self.owed = self.owed.saturating_sub(1);
                 self.most -= 1;
                 self.measure(flows, share.clamp(SHORTEST, LONGEST_FLOW))
             }
@@ -165,6 +174,10 @@ impl MeasurementPlan {
             self.tries += 1;
             self.goes_on = false;
             self.ahead = self.rounds.iter().cloned().collect();
+        } else if self.ahead.is_empty() && self.tries < STARVED_TRIES {
+            self.tries += 1;
+            let so_far = Evidence { rounds: measured.to_vec(), ..Evidence::default() };
+            self.ahead = starved_experiments(&so_far).into();
         }
     }
 }

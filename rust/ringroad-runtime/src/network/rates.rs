@@ -3,7 +3,8 @@
 //! A flow is a tcp connection over which a host sends as much as it can for a moment. The beginning does not count, and where
 //! a flow has its links for itself, the fastest third does: buffers on the way let a burst through at first, and tcp, whose acknowledgements wait
 //! in the queues of flows the other way, takes a while to fill the link. The receiver asks the kernel how much has come at
-//! a time, because a thread that has to wait for its core reads late.
+//! a time, because a thread that has to wait for its core reads late. A flow whose threads have waited for their cores is
+//! starved: links may carry more than came.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -14,12 +15,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
+use serde::{Deserialize, Serialize};
 
 use super::reach::Token;
 use super::servers::Servers;
 use crate::os::lock::{Condvar, Mutex};
 use crate::os::ports::{bind, PortRange};
-use crate::os::scheduler::shorten;
+use crate::os::scheduler::{machine_is_busy, shorten, Cores};
 use crate::os::tcp_info::TcpInfo;
 
 /// A sender has no more bytes on the way than the fastest link needs, in bytes per second, and a few more: long queues
@@ -53,13 +55,15 @@ const DOUBTFUL: Duration = Duration::from_micros(100);
 const ENOUGH: usize = 8;
 
 /// A measured flow.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Measured {
     /// Bytes per second on average. Averages of flows that share a link add up to what the link carries.
     pub average: f64,
     /// Bytes per second of the fastest part. A flow that shares no link is as fast as its link then, however late the
     /// threads at its ends were at other times.
     pub fastest: f64,
+    /// Whether the thread that received had to wait for its core.
+    pub was_late: bool,
 }
 
 /// How many bytes had arrived at some times.
@@ -74,15 +78,16 @@ struct FlowArrivals {
     /// Points for which the kernel took long to answer.
     doubtful: Points,
     has_ended: bool,
+    was_late: bool,
 }
 
 impl FlowArrivals {
-    fn points(mut self) -> Points {
+    fn points(&mut self) -> &Points {
         if self.points.len() < ENOUGH {
-            self.points.extend(self.doubtful);
+            self.points.append(&mut self.doubtful);
             self.points.sort_by_key(|(at, _)| *at);
         }
-        self.points
+        &self.points
     }
 }
 
@@ -120,7 +125,9 @@ impl Receiving {
         let mut all = all.lock();
         let has_ended = |arrivals: &FlowArrivals| arrivals.has_ended;
         while !all.get(&flow).is_some_and(has_ended) && !changed.wait_until(&mut all, until).timed_out() {}
-        evaluate(&all.remove(&flow)?.points(), start, duration)
+        let mut arrivals = all.remove(&flow)?;
+        let (average, fastest) = evaluate(arrivals.points(), start, duration)?;
+        Some(Measured { average, fastest, was_late: arrivals.was_late })
     }
 }
 
@@ -165,15 +172,22 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
     all.lock().insert(flow, FlowArrivals::default());
     // The flow begins when all hosts are ready.
     stream.set_read_timeout(Some(4 * CONNECT_TIMEOUT)).ok()?;
-    let (mut chunk, mut total) = (vec![0; CHUNK], 0u64);
+    let (mut chunk, mut total, mut cores) = (vec![0; CHUNK], 0u64, None);
+    // The kernel is asked now and then for how long this thread has waited: that takes as long as some reads.
+    let (mut asked, mut was_late) = (None::<Instant>, false);
     while let Ok(length @ 1..) = stream.read(&mut chunk) {
         total += length as u64;
         // What has arrived by now may have waited for this thread.
         let now = Instant::now();
         let arrived = TcpInfo::from_socket(&stream).map_or(total, |info| info.received().max(total));
         let good = now.elapsed() < DOUBTFUL;
+        if asked.is_none_or(|asked| now - asked >= POLL_INTERVAL) {
+            asked = Some(now);
+            was_late = is_late(*cores.get_or_insert_with(Cores::of_thread));
+        }
         note(&|arrivals| {
             if good { &mut arrivals.points } else { &mut arrivals.doubtful }.push((now, arrived as f64));
+            arrivals.was_late = was_late;
         })?;
         if total >= 2 * MOST_BYTES as u64 {
             break;
@@ -184,9 +198,10 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
     Some(())
 }
 
-/// The rates of a flow in a round that began at `start` and took so long. The average is that of the same part of the round
-/// for all flows, unless the flow had nothing more to send before: one that stalls leaves the link to the others.
-fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Option<Measured> {
+/// The average and the fastest rate of a flow in a round that began at `start` and took so long. The average is that of the
+/// same part of the round for all flows, unless the flow had nothing more to send before: one that stalls leaves the link
+/// to the others.
+fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Option<(f64, f64)> {
     let since = |at: Instant| at.saturating_duration_since(start).as_secs_f64();
     let points: Vec<(f64, f64)> = points.iter().map(|(at, bytes)| (since(*at), *bytes)).collect();
     let (first, (last, total)) = (points.first()?.0, *points.last()?);
@@ -207,7 +222,7 @@ fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Op
     }
     let start = |number: usize| BEGIN + (END - PART - BEGIN) * number as f64 / (PARTS - 1) as f64;
     let parts = (0..PARTS).filter_map(|number| slope(at(start(number)), at(start(number) + PART)));
-    Some(Measured { average: slope(at(BEGIN), at(END))?, fastest: parts.reduce(f64::max)? })
+    Some((slope(at(BEGIN), at(END))?, parts.reduce(f64::max)?))
 }
 
 /// How many bytes may be on the way to a host whose answers take so many seconds. `fastest`: the rate of the fastest flow so
@@ -239,13 +254,18 @@ pub(super) fn greet(stream: &mut TcpStream, token: &Token, round: u32, from: u32
     stream.write_all(&[&token[..], &round.to_be_bytes(), &from.to_be_bytes()].concat())
 }
 
-/// Sends over all these connections at once, for so long.
-pub(super) fn send(streams: Vec<TcpStream>, duration: Duration) {
-    let send = |mut stream: TcpStream| {
+/// Whether this thread, or those of the machine, had to wait for their cores since then.
+fn is_late(since: Cores) -> bool {
+    machine_is_busy() || since.were_busy(Cores::of_thread())
+}
+
+/// Sends to these hosts at once, for so long. Returns those for which a thread had to wait for its core.
+pub(super) fn send(streams: Vec<(usize, TcpStream)>, duration: Duration) -> Vec<usize> {
+    let send = |(to, mut stream): (usize, TcpStream)| {
         // On busy cores a thread with short time slices runs as soon as there is something to do.
         shorten();
         let (chunk, mut sent) = (vec![0; CHUNK], 0);
-        let start = Instant::now();
+        let (cores, start) = (Cores::of_thread(), Instant::now());
         while let Some(left) = duration.checked_sub(start.elapsed()).filter(|_| sent < MOST_BYTES) {
             // A receiver that does not read ends the flow; it has counted what came.
             let _ = stream.set_write_timeout(Some(left.max(Duration::from_millis(1))));
@@ -254,17 +274,19 @@ pub(super) fn send(streams: Vec<TcpStream>, duration: Duration) {
                 _ => break,
             }
         }
+        let was_late = is_late(cores);
         // What has not left this host would only delay what comes next.
         if sent < MOST_BYTES {
             let _ = set_socket_linger(&stream, Some(Duration::ZERO));
         }
+        was_late.then_some(to)
     };
     std::thread::scope(|scope| {
-        for stream in streams {
-            // A flow for which there is no thread is one that is not measured.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, move || send(stream));
-        }
-    });
+        // A flow for which there is no thread is one that is not measured.
+        let spawn = |stream| std::thread::Builder::new().spawn_scoped(scope, move || send(stream)).ok();
+        let threads: Vec<_> = streams.into_iter().filter_map(spawn).collect();
+        threads.into_iter().filter_map(|thread| thread.join().expect("sends without a panic")).collect()
+    })
 }
 
 #[cfg(all(test, not(miri)))]
@@ -279,15 +301,14 @@ mod tests {
         let points: Points =
             (0..=1000).map(|t| (second(f64::from(t) / 100.0), 500.0 + f64::from(t))).collect();
         let measured = evaluate(&points, start, Duration::from_secs(10)).unwrap();
-        assert!((measured.fastest - 100.0).abs() < 1.0, "{measured:?}");
-        assert!((measured.average - 100.0).abs() < 1.0, "{measured:?}");
+        assert!((measured.0 - 100.0).abs() < 1.0 && (measured.1 - 100.0).abs() < 1.0, "{measured:?}");
         // If nothing comes for a while, the average is lower, and not if nothing is left to be sent.
         let quiet = evaluate(&points, start, Duration::from_secs(20)).unwrap();
-        assert!(quiet.fastest > 70.0 && quiet.average < 50.0, "{quiet:?}");
+        assert!(quiet.1 > 70.0 && quiet.0 < 50.0, "{quiet:?}");
         let large: Points =
             points.iter().map(|(at, bytes)| (*at, bytes * MOST_BYTES as f64 / 1500.0)).collect();
         let complete = evaluate(&large, start, Duration::from_secs(20)).unwrap();
-        assert!((complete.average / complete.fastest - 1.0).abs() < 0.01, "{complete:?}");
+        assert!((complete.0 / complete.1 - 1.0).abs() < 0.01, "{complete:?}");
         assert_eq!(evaluate(&[], start, Duration::ZERO), None);
         assert_eq!(evaluate(&[(start, 5.0)], start, Duration::ZERO), None);
     }
@@ -299,7 +320,7 @@ mod tests {
         let strange = connect(to, window(0.0, None, 1), &[4; 16], 0, 5).unwrap();
         let own = connect(to, window(0.0, Some(1e6), 1), &[3; 16], 0, 5).unwrap();
         let (start, duration) = (Instant::now(), Duration::from_millis(50));
-        send(vec![own, strange], duration);
+        send(vec![(0, own), (1, strange)], duration);
         let until = start + Duration::from_secs(20);
         let measured = receiving.take_measurement((0, 5), start, duration, until).expect("it has come");
         assert!(measured.fastest > 0.0);

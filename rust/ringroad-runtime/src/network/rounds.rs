@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{MeasurementPlan, Next, Recalled, LONGEST_FLOW};
 use super::probe_agent::{nearest, HostView, ProbeAgent, ProbeFacts};
-use super::{rates, Exchange};
+use super::rates::{self, Measured};
+use super::Exchange;
 use crate::bootstrap::{refused, unreadable};
 use crate::error::Result;
 
@@ -28,9 +29,10 @@ const LATEST: Duration = Duration::from_millis(500);
 struct Between {
     /// Of rank 0: what comes next.
     next: Option<Next>,
-    /// The flows that this rank's host received in the round before: sender, and bytes per second on average and in the
-    /// fastest part.
-    received: Vec<(usize, f64, f64)>,
+    /// The flows that this rank's host received in the round before, by their senders.
+    received: Vec<(usize, Measured)>,
+    /// The hosts to which it sent while the thread that did waited for its core.
+    late: Vec<usize>,
 }
 
 impl Between {
@@ -56,9 +58,8 @@ impl Between {
             }
             Some(Next::End(None)) | None => true,
         };
-        let received = |&(from, average, fastest): &(usize, f64, f64)| {
-            from < hosts && number(average) && number(fastest)
-        };
+        let received =
+            |(from, flow): &(usize, Measured)| *from < hosts && number(flow.average) && number(flow.fastest);
         next && self.received.iter().all(received)
     }
 }
@@ -96,7 +97,7 @@ impl FlowRunner<'_> {
             is_measured = !flows.is_empty();
             let rates = measured.iter().flat_map(|round: &Round| &round.flows);
             let fastest = rates.map(|flow| flow.bytes_per_second).reduce(f64::max);
-            between.received = self.measure(number, &flows, fastest, start, Duration::from_secs_f64(seconds));
+            between = self.measure(number, &flows, fastest, start, Duration::from_secs_f64(seconds));
         }
         unreachable!("rank 0 ends the rounds")
     }
@@ -109,8 +110,9 @@ impl FlowRunner<'_> {
         fastest: Option<f64>,
         start: f64,
         duration: Duration,
-    ) -> Vec<(usize, f64, f64)> {
-        let Some(agent) = self.agent else { return Vec::new() };
+    ) -> Between {
+        let mut between = Between::default();
+        let Some(agent) = self.agent else { return between };
         let streams = self.connect(agent, number, flows, fastest);
         // Without a common clock a host begins at once.
         let wait = self.ahead.map_or(0.0, |ahead| start + ahead - agent.epoch.elapsed().as_secs_f64());
@@ -118,14 +120,15 @@ impl FlowRunner<'_> {
             std::thread::sleep(Duration::from_secs_f64(wait.clamp(0.0, LATEST.as_secs_f64())));
         }
         let start = Instant::now();
-        rates::send(streams, duration);
+        between.late = rates::send(streams, duration);
         let until = Instant::now() + GRACE;
-        let Some(receiving) = &agent.receiving else { return Vec::new() };
+        let Some(receiving) = &agent.receiving else { return between };
         let take = |from: usize| {
-            let one = receiving.take_measurement((number, from as u32), start, duration, until)?;
-            Some((from, one.average, one.fastest))
+            Some((from, receiving.take_measurement((number, from as u32), start, duration, until)?))
         };
-        flows.iter().filter(|(_, to)| *to == agent.own).filter_map(|(from, _)| take(*from)).collect()
+        let own = flows.iter().filter(|(_, to)| *to == agent.own);
+        between.received = own.filter_map(|(from, _)| take(*from)).collect();
+        between
     }
 
     fn connect(
@@ -134,7 +137,7 @@ impl FlowRunner<'_> {
         number: u32,
         flows: &[(usize, usize)],
         fastest: Option<f64>,
-    ) -> Vec<TcpStream> {
+    ) -> Vec<(usize, TcpStream)> {
         let own = || flows.iter().filter(|(from, _)| *from == agent.own);
         let count = own().count();
         let connect = |&(_, to): &(usize, usize)| {
@@ -142,10 +145,10 @@ impl FlowRunner<'_> {
             let facts = &self.facts[to];
             let seen = nearest(&view.seen)?;
             let address = facts.addresses[seen.address];
-            let to = SocketAddr::new(address, facts.flows[usize::from(address.is_ipv6())]?);
+            let address = SocketAddr::new(address, facts.flows[usize::from(address.is_ipv6())]?);
             // A flow that cannot run is one that is not measured.
             let window = rates::window(seen.seconds, fastest, count);
-            rates::connect(to, window, &facts.token, number, agent.own as u32).ok()
+            Some((to, rates::connect(address, window, &facts.token, number, agent.own as u32).ok()?))
         };
         own().filter_map(connect).collect()
     }
@@ -168,15 +171,16 @@ impl FlowRunner<'_> {
 
     fn round(&self, all: &[Between], wiring: &Wiring) -> Round {
         let received = |(to, rank): (usize, &Rank)| {
-            all[*rank].received.iter().map(move |&(from, average, fastest)| (from, to, average, fastest))
+            all[*rank].received.iter().map(move |(from, flow)| (*from, to, *flow))
         };
         let flows: Vec<_> = self.leaders.iter().enumerate().flat_map(received).collect();
-        let pairs: Vec<(usize, usize)> = flows.iter().map(|&(from, to, ..)| (from, to)).collect();
-        let flow = |(&(from, to, average, fastest), shares): (&(usize, usize, f64, f64), bool)| Flow {
+        let pairs: Vec<(usize, usize)> = flows.iter().map(|&(from, to, _)| (from, to)).collect();
+        let flow = |(&(from, to, one), shares): (&(usize, usize, Measured), bool)| Flow {
             from,
             to,
-            bytes_per_second: if shares { average } else { fastest },
-            spread: if fastest > 0.0 { (1.0 - average / fastest).max(0.0) } else { 0.0 },
+            bytes_per_second: if shares { one.average } else { one.fastest },
+            spread: if one.fastest > 0.0 { (1.0 - one.average / one.fastest).max(0.0) } else { 0.0 },
+            starved: one.was_late || all[self.leaders[from]].late.contains(&to),
         };
         Round { flows: flows.iter().zip(shared(&pairs, wiring)).map(flow).collect() }
     }

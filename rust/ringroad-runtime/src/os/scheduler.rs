@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity, CpuSet};
@@ -151,19 +152,34 @@ pub(crate) struct Cores {
 
 impl Cores {
     pub fn now() -> Cores {
-        let waited = |thread: fs::DirEntry| {
-            let counts = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-            counts.split_whitespace().nth(1)?.parse::<u64>().ok()
-        };
         let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-        Cores { at: Instant::now(), waited: Duration::from_nanos(threads.filter_map(waited).sum::<u64>()) }
+        Cores { at: Instant::now(), waited: threads.filter_map(|thread| waited(&thread.path())).sum() }
     }
 
-    /// Whether they were busy with something else since then.
-    pub fn were_busy(self) -> bool {
-        let Cores { at, waited } = Cores::now();
-        waited.saturating_sub(self.waited) > (at - self.at).mul_f64(BUSY)
+    /// The same of the calling thread alone.
+    pub fn of_thread() -> Cores {
+        Cores { at: Instant::now(), waited: waited(Path::new("/proc/thread-self")).unwrap_or_default() }
     }
+
+    /// Whether they were busy with something else since then, until `now`.
+    pub fn were_busy(self, now: Cores) -> bool {
+        now.waited.saturating_sub(self.waited) > (now.at - self.at).mul_f64(BUSY)
+    }
+}
+
+/// Whether threads of this machine have waited for cores in the last seconds, where the kernel counts that. The kernel's own
+/// threads, which forward packets, wait then as well.
+pub(crate) fn machine_is_busy() -> bool {
+    // `some avg10=99.77 avg60=98.70 avg300=95.25 total=4295182910`, in per cent.
+    let text = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let average = text.split_once("avg10=").and_then(|(_, rest)| rest.split(' ').next()?.parse::<f64>().ok());
+    average.is_some_and(|average| average > 100.0 * BUSY)
+}
+
+/// How long the thread of this directory has waited for its core.
+fn waited(thread: &Path) -> Option<Duration> {
+    let counts = fs::read_to_string(thread.join("schedstat")).ok()?;
+    counts.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 fn online() -> Option<u32> {
@@ -201,7 +217,7 @@ mod tests {
         let spin = || {
             sched_setaffinity(None, &mask(&[first])).unwrap();
             while !seen.load(Ordering::Relaxed) {
-                seen.fetch_or(start.were_busy(), Ordering::Relaxed);
+                seen.fetch_or(start.were_busy(Cores::now()), Ordering::Relaxed);
             }
         };
         std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(spin))));

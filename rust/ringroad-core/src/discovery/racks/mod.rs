@@ -14,7 +14,7 @@ use merge::{merged, PairCounts};
 
 use super::evidence::{Evidence, Round};
 use super::matchings::{pairs, Flows};
-use super::rates::{flows, Loads, FULL};
+use super::rates::{flows, Load, Loads, FULL};
 use super::rounding::median;
 use crate::random::Random;
 
@@ -42,7 +42,7 @@ pub(super) struct Racks {
     limits: Vec<[f64; 2]>,
 }
 
-type Rates = BTreeMap<(usize, usize), (f64, f64)>;
+type Rates = BTreeMap<(usize, usize), Load>;
 
 impl Racks {
     pub fn from_evidence(evidence: &Evidence) -> Racks {
@@ -63,7 +63,7 @@ impl Racks {
             };
             let matched = rates.iter().filter(|(pair, _)| alone(**pair));
             matched
-                .map(|(pair, (rate, _))| (*pair, *rate, rate / limits[pair.0][0].min(limits[pair.1][1])))
+                .map(|(pair, load)| (*pair, load.rate, load.rate / limits[pair.0][0].min(limits[pair.1][1])))
                 .collect()
         };
         let relative: Vec<_> = rounds.iter().map(relative).collect();
@@ -194,9 +194,10 @@ fn best(rounds: &[Rates]) -> Vec<Rates> {
     let best = |rates: &Rates| -> Rates {
         let count =
             |host: usize, way: usize| rates.keys().filter(|pair| [pair.0, pair.1][way] == host).count();
-        let fastest = |(&(from, to), &(rate, spread)): (&(usize, usize), &(f64, f64))| {
-            let is_alone = count(from, 0) == 1 && count(to, 1) == 1 && spread < 1.0;
-            ((from, to), (if is_alone { rate / (1.0 - spread) } else { rate }, spread))
+        let fastest = |(&(from, to), load): (&(usize, usize), &Load)| {
+            let is_alone = count(from, 0) == 1 && count(to, 1) == 1 && load.spread < 1.0;
+            let rate = if is_alone { load.rate / (1.0 - load.spread) } else { load.rate };
+            ((from, to), Load { rate, ..*load })
         };
         rates.iter().map(fastest).collect()
     };
@@ -223,15 +224,13 @@ fn loads(
 ) -> Vec<[Loads; 2]> {
     let mut loads = vec![[Loads::default(), Loads::default()]; groups];
     for rates in rounds {
-        let mut sums = vec![[(0.0f64, 0.0f64); 2]; groups];
-        for ((from, to), (rate, spread)) in rates.iter().filter(|((from, to), _)| counts(*from, *to)) {
-            for (group, way) in [(group_of[*from], 0), (group_of[*to], 1)] {
-                let sum = &mut sums[group][way];
-                *sum = (sum.0 + rate, sum.1.max(*spread));
-            }
+        let mut sums = vec![[Load::default(); 2]; groups];
+        for ((from, to), load) in rates.iter().filter(|((from, to), _)| counts(*from, *to)) {
+            sums[group_of[*from]][0].add(*load);
+            sums[group_of[*to]][1].add(*load);
         }
         for (loads, sums) in loads.iter_mut().zip(sums) {
-            loads.iter_mut().zip(sums).for_each(|(loads, (load, spread))| loads.push(load, spread));
+            loads.iter_mut().zip(sums).for_each(|(loads, load)| loads.push(load));
         }
     }
     loads
@@ -245,8 +244,8 @@ pub(super) fn are_separate(evidence: &Evidence) -> bool {
     let (mut alone, mut together) = (vec![0.0f64; hosts], vec![0.0f64; hosts]);
     for rates in best(&rounds) {
         let mut sums = vec![(0.0, 0); hosts];
-        for ((from, _), (rate, _)) in rates {
-            sums[from] = (sums[from].0 + rate, sums[from].1 + 1);
+        for ((from, _), load) in rates {
+            sums[from] = (sums[from].0 + load.rate, sums[from].1 + 1);
         }
         for (host, (sum, count)) in sums.into_iter().enumerate() {
             let kept = if count > 1 { &mut together[host] } else { &mut alone[host] };

@@ -8,7 +8,7 @@ use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::matchings::{pairs, Flows};
-use super::{rack_of, Rates};
+use super::{rack_of, Load, Rates};
 
 /// Sums of rates, by rack and direction.
 type RackTraffic = [Vec<f64>; 2];
@@ -58,7 +58,7 @@ pub(super) fn telling(
     let others: Vec<_> = others.map(|(_, next)| (next, model.crossing(next))).collect();
     let mut draw = Random::new(seed as u64);
     let difference = |flows: &Flows| -> f64 {
-        let rates: Rates = flows.iter().map(|pair| (*pair, (0.0, 0.0))).collect();
+        let rates: Rates = flows.iter().map(|pair| (*pair, Load::default())).collect();
         let expected = model.rates(&rates, &rack_of, &here);
         let off = |(next, crossing): &(&Vec<usize>, RackTraffic)| {
             let other = model.rates(&rates, next, crossing);
@@ -161,11 +161,9 @@ impl RackModel<'_> {
         let mut most: RackTraffic = [vec![0.0; rack_of.len()], vec![0.0; rack_of.len()]];
         for rates in self.rounds {
             let mut sums: RackTraffic = [vec![0.0; rack_of.len()], vec![0.0; rack_of.len()]];
-            for ((from, to), (rate, _)) in
-                rates.iter().filter(|((from, to), _)| rack_of[*from] != rack_of[*to])
-            {
-                sums[0][rack_of[*from]] += rate;
-                sums[1][rack_of[*to]] += rate;
+            for ((from, to), load) in rates.iter().filter(|((from, to), _)| rack_of[*from] != rack_of[*to]) {
+                sums[0][rack_of[*from]] += load.rate;
+                sums[1][rack_of[*to]] += load.rate;
             }
             for (most, sums) in most.iter_mut().zip(sums) {
                 most.iter_mut().zip(sums).for_each(|(most, sum)| *most = sum.max(*most));
@@ -184,11 +182,11 @@ impl RackModel<'_> {
         let mut errors = vec![0.0; rack_of.len()];
         for rates in self.rounds {
             let expected = self.rates(rates, rack_of, &most);
-            for (((from, to), (rate, _)), expected) in rates.iter().zip(expected) {
+            for (((from, to), load), expected) in rates.iter().zip(expected) {
                 let limit = self.limits[*from][0].min(self.limits[*to][1]);
                 // Disturbances make flows slower, and nothing makes them faster.
-                let weight = if *rate < expected { DISTURBED } else { 1.0 };
-                let off = (weight * (expected - rate).abs() / limit).min(1.0);
+                let weight = if load.rate < expected { DISTURBED } else { 1.0 };
+                let off = (weight * (expected - load.rate).abs() / limit).min(1.0);
                 let off = if off < OFF / 2.0 { 0.0 } else { off };
                 errors[*from] += off / 2.0;
                 errors[*to] += off / 2.0;

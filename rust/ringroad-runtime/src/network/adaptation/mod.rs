@@ -163,7 +163,9 @@ impl Adaptation for Follower {
             }
             Sign::Unpredicted(suspicion) => {
                 // Where cores are busy, calls take long on any network.
-                if suspected(Cores::now()).is_some_and(|since| !since.were_busy()) && self.group.rank == 0 {
+                if suspected(Cores::now()).is_some_and(|since| !since.were_busy(Cores::now()))
+                    && self.group.rank == 0
+                {
                     self.warn_of(suspicion);
                 }
                 None
