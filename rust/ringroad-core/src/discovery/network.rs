@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::evidence::Evidence;
 use super::latency::latencies;
-use super::rates::{capacities, How, Rate, FULL};
+use super::rates::{are_like, capacities, How, Rate};
 use super::rounding::{median, round};
 use super::wiring::Wiring;
 use crate::topology::{DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
@@ -95,23 +95,21 @@ impl Cabling {
     /// Believes starved rates that are like a sure one of the kind, or like most others of it; the rest are assumed. Returns how
     /// many these are.
     pub fn judge_starved(&mut self) -> usize {
-        let is_like = |one: f64, other: f64| FULL * one.max(other) <= one.min(other);
         for kind in 0..3 {
-            let of_kind = |cable: &Cable| cable.kind(self.hosts) == kind && cable.rate.bytes_per_second > 0.0;
-            let (starved, sure): (Vec<&Cable>, Vec<&Cable>) =
-                self.cables.iter().filter(|cable| of_kind(cable)).partition(|cable| cable.starved);
-            let rates = |some: &[&Cable]| some.iter().map(|cable| cable.rate.bytes_per_second).collect();
-            let (starved, mut known): (Vec<f64>, Vec<f64>) = (rates(&starved), rates(&sure));
+            let rates = |starved: bool| -> Vec<f64> {
+                let some = self.cables.iter().filter(|cable| cable.kind(self.hosts) == kind);
+                let some =
+                    some.filter(|cable| cable.starved == starved).map(|cable| cable.rate.bytes_per_second);
+                some.filter(|rate| *rate > 0.0).collect()
+            };
+            let (starved, mut known) = (rates(true), rates(false));
             // To wait for a core makes a flow slower, never faster, and most flows not equally slow.
             let highest = starved.iter().copied().fold(0.0, f64::max);
-            let agree = starved.iter().filter(|rate| is_like(**rate, highest)).count();
-            if agree > 1.max(starved.len() / 2) {
+            if starved.iter().filter(|rate| are_like(**rate, highest)).count() > 1.max(starved.len() / 2) {
                 known.push(highest);
             }
-            for cable in
-                self.cables.iter_mut().filter(|cable| cable.starved && cable.kind(self.hosts) == kind)
-            {
-                cable.starved = !known.iter().any(|rate| is_like(*rate, cable.rate.bytes_per_second));
+            for cable in self.cables.iter_mut().filter(|cable| cable.kind(self.hosts) == kind) {
+                cable.starved &= !known.iter().any(|rate| are_like(*rate, cable.rate.bytes_per_second));
             }
         }
         let doubtful = self.cables.iter_mut().filter(|cable| cable.starved);

@@ -6,7 +6,7 @@ use super::evidence::{Evidence, Round};
 use super::experiments::{direct, experiments, Effort};
 use super::matchings::{alone, Flows};
 use super::racks::{are_separate, Racks};
-use super::rates::{flows, Load, Loads, FULL, SURE};
+use super::rates::{are_like, flows, Load, Loads, SURE};
 use super::rounding::median;
 use super::wiring::Wiring;
 
@@ -34,10 +34,8 @@ pub fn starved_experiments(evidence: &Evidence) -> Vec<Flows> {
     }
     let pairs = |round: &Round| -> Flows { round.flows.iter().map(|flow| (flow.from, flow.to)).collect() };
     let usual = median(loads.values().map(Loads::highest)).unwrap_or(0.0);
-    let is_usual = |rate: f64| (FULL * usual..=usual / FULL).contains(&rate);
-    let enough = |loads: &Loads| if is_usual(loads.highest()) { 2 } else { SURE };
-    let is_starved =
-        |pair: &(usize, usize)| loads.get(pair).is_some_and(|loads| loads.is_starved(enough(loads)));
+    let enough = |loads: &Loads| if are_like(loads.highest(), usual) { 2 } else { SURE };
+    let is_starved = |pair: &_| loads.get(pair).is_some_and(|loads| loads.is_starved(enough(loads)));
     let rounds = evidence.rounds.iter().map(pairs).filter(|flows| flows.iter().any(is_starved));
     rounds.collect::<BTreeSet<Flows>>().into_iter().collect()
 }

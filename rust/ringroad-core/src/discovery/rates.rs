@@ -40,6 +40,11 @@ pub(super) const FULL: f64 = 0.93;
 /// Two starved loads of many agree by chance, three hardly.
 pub(super) const SURE: usize = 3;
 
+/// Whether two rates may be the same.
+pub(super) fn are_like(one: f64, other: f64) -> bool {
+    FULL * one.max(other) <= one.min(other)
+}
+
 /// Bytes per second of one flow, or of several together.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Load {

@@ -63,7 +63,9 @@ impl KeptFiles {
 
     /// Writes a file, in place of the former one. It gets its name when it is complete.
     pub fn keep(&self, path: &Path, content: &[&[u8]]) -> Result<()> {
-        debug_assert!(content[0].starts_with(self.kind.mark.as_bytes()), "{:?}", self.kind);
+        if !content[0].starts_with(self.kind.mark.as_bytes()) {
+            return Err(Error::other(format!("it does not begin with {:?}", self.kind.mark)));
+        }
         self.prepare(path)?;
         let partial = self.folder.join(format!(".{:016x}{}", token(), self.kind.suffix));
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&partial)?;
