@@ -7,7 +7,7 @@ use super::latency::latencies;
 use super::rates::{are_like, capacities, How, Rate};
 use super::rounding::{median, round};
 use super::wiring::Wiring;
-use crate::topology::{DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
+use crate::topology::{connected, DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
 use crate::units::Seconds;
 
 /// Hosts, then switches, and what joins them.
@@ -64,22 +64,7 @@ impl Cabling {
 
     /// Whether every host reaches every other one.
     pub fn is_connected(&self) -> bool {
-        let reaches_all = |turn: bool| {
-            let mut next = vec![Vec::new(); self.nodes];
-            for cable in &self.cables {
-                let (from, to) = if turn { (cable.to, cable.from) } else { (cable.from, cable.to) };
-                next[from].push(to);
-            }
-            let mut reached = vec![false; self.nodes];
-            let mut open = vec![0];
-            while let Some(node) = open.pop() {
-                if !std::mem::replace(&mut reached[node], true) {
-                    open.extend(&next[node]);
-                }
-            }
-            reached[..self.hosts].iter().all(|reached| *reached)
-        };
-        reaches_all(false) && reaches_all(true)
+        connected(self.hosts, self.nodes, self.cables.iter().map(|cable| (cable.from, cable.to))).is_ok()
     }
 
     /// Of how many pairs of hosts the paths are known.

@@ -8,9 +8,8 @@
 //!
 //! Links are in the order in which they were given.
 
-use super::measure::{reach, Adjacency};
+use super::measure::connected;
 use super::{text, Link, Topology, TopologyError, TopologyKind, MAX_LINKS, MAX_RANKS};
-use crate::units::NodeId;
 
 impl Topology {
     /// Any graph: the ranks are its first nodes. Its name becomes part of the spec, `graph:name`, but only the links say
@@ -74,24 +73,6 @@ fn check(name: &str, ranks: usize, nodes: usize, links: &[Link]) -> Result<(), T
         }
         link.check()?;
     }
-    connected(ranks, nodes, links)
+    connected(ranks, nodes, links.iter().map(Link::ends))
         .or_else(|(from, to)| wrong(format!("no path leads from rank {from} to rank {to}; add links")))
-}
-
-/// Checks that every rank reaches every other one: rank 0 reaches all, and all reach rank 0. The error is a pair of
-/// ranks without a path from the first to the second.
-pub(super) fn connected(ranks: usize, nodes: usize, links: &[Link]) -> Result<(), (NodeId, NodeId)> {
-    let ends = |link: &Link| (link.source, link.target);
-    let missing = |forwards: bool| {
-        let turn = |(a, b)| if forwards { (a, b) } else { (b, a) };
-        let starts = links.iter().map(|link| turn(ends(link)).0);
-        let next = |id: usize| turn(ends(&links[id])).1;
-        let hops = reach(&Adjacency::new(nodes, starts), next, 0);
-        (0..ranks).find(|rank| hops[*rank].is_none())
-    };
-    match (missing(true), missing(false)) {
-        (Some(rank), _) => Err((0, rank)),
-        (None, Some(rank)) => Err((rank, 0)),
-        (None, None) => Ok(()),
-    }
 }

@@ -51,6 +51,11 @@ fn is_zero(number: &f64) -> bool {
 }
 
 impl Link {
+    /// Where it begins and where it ends.
+    pub(super) fn ends(&self) -> (NodeId, NodeId) {
+        (self.source, self.target)
+    }
+
     /// A link with the default bandwidth and latency.
     pub fn between(source: NodeId, target: NodeId) -> Link {
         let (bandwidth, latency) = (DEFAULT_BANDWIDTH, DEFAULT_LATENCY);

@@ -1,6 +1,6 @@
 //! Constructors shared by families and operators without a grid, where the ports of a rank are its links in order.
 
-use super::{graph, Link, Topology, TopologyError, TopologyKind};
+use super::{connected, Link, Topology, TopologyError, TopologyKind};
 use crate::units::{Port, Rank};
 
 impl Topology {
@@ -44,7 +44,7 @@ impl Topology {
 
     /// The network itself, or an error where a rank does not reach another one.
     pub(super) fn if_connected(self) -> Result<Topology, TopologyError> {
-        match graph::connected(self.ranks, self.nodes, &self.links) {
+        match connected(self.ranks, self.nodes, self.links.iter().map(Link::ends)) {
             Ok(()) => Ok(self),
             Err((from, to)) => {
                 let what =

@@ -33,15 +33,6 @@ impl Adjacency {
     }
 }
 
-/// How many links each node is away from `start`; `None` where no path leads.
-pub(super) fn reach(
-    outgoing: &Adjacency,
-    next: impl Fn(LinkId) -> NodeId,
-    start: NodeId,
-) -> Vec<Option<usize>> {
-    breadth_first(outgoing, next, start).0
-}
-
 /// How many links each node is away from `start`, `None` where no path leads, and the nodes in the order in which they are
 /// found.
 pub fn breadth_first(
@@ -65,6 +56,25 @@ pub fn breadth_first(
     (hops, queue)
 }
 
+/// Checks that every rank reaches every other one over these links: rank 0 reaches all, and all reach rank 0. The error is a
+/// pair of ranks without a path from the first to the second.
+pub(crate) fn connected(
+    ranks: usize,
+    nodes: usize,
+    links: impl Iterator<Item = (NodeId, NodeId)> + Clone,
+) -> Result<(), (NodeId, NodeId)> {
+    let missing = |links: Vec<(NodeId, NodeId)>| {
+        let outgoing = Adjacency::new(nodes, links.iter().map(|(from, _)| *from));
+        let (hops, _) = breadth_first(&outgoing, |id| links[id].1, 0);
+        (0..ranks).find(|rank| hops[*rank].is_none())
+    };
+    if let Some(rank) = missing(links.clone().collect()) {
+        return Err((0, rank));
+    }
+    let turned = links.map(|(from, to)| (to, from)).collect();
+    missing(turned).map_or(Ok(()), |rank| Err((rank, 0)))
+}
+
 impl Topology {
     /// How many links leave a rank.
     pub fn degree(&self, rank: Rank) -> usize {
@@ -85,7 +95,7 @@ impl Topology {
         }
         let outgoing = Adjacency::new(self.nodes(), self.links().iter().map(|link| link.source));
         let farthest = |start| {
-            let hops = reach(&outgoing, |id| self.links()[id].target, start);
+            let (hops, _) = breadth_first(&outgoing, |id| self.links()[id].target, start);
             hops[..self.ranks()].iter().copied().flatten().max().unwrap_or(0)
         };
         self.ends().into_iter().map(farthest).max().unwrap_or(0)

@@ -59,6 +59,7 @@ pub(crate) use grid::{coordinates, port_towards};
 pub use hosts::{MEMORY_CAPACITY, MEMORY_LATENCY};
 pub(crate) use lattice::{Lattice, RingWay};
 pub use link::{Link, DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
+pub(crate) use measure::connected;
 pub use measure::{breadth_first, Adjacency};
 pub use parse::{names_a_file, operands};
 pub(crate) use placement::inverse;

@@ -1,7 +1,7 @@
 //! Every family compared with its definition: links out of ranks, links in all, and diameter.
 
 use super::*;
-use crate::topology::measure::{reach, Adjacency};
+use crate::topology::measure::{breadth_first, Adjacency};
 
 /// A network with the fewest and most links out of a rank, the number of links, and the diameter.
 #[derive(Debug, Clone)]
@@ -123,7 +123,7 @@ fn any_family() -> impl Strategy<Value = Expected> {
 /// Hops between all pairs of ranks.
 pub(super) fn distances(topology: &Topology) -> Vec<Vec<usize>> {
     let outgoing = Adjacency::new(topology.nodes(), topology.links().iter().map(|link| link.source));
-    let from = |rank| reach(&outgoing, |id| topology.links()[id].target, rank);
+    let from = |rank| breadth_first(&outgoing, |id| topology.links()[id].target, rank).0;
     let reached = |hops: Option<usize>| hops.expect("the network is connected");
     (0..topology.ranks())
         .map(|rank| from(rank)[..topology.ranks()].iter().map(|hops| reached(*hops)).collect())
